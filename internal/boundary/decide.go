@@ -1,0 +1,224 @@
+package boundary
+
+import (
+	"fmt"
+)
+
+// Decide says what to do next about a source and its twin. It is called again after each action, with what the action
+// brought about, until it says Nothing, Hold or Refuse.
+func Decide(in Input) Decision {
+	d := &decider{in: &in}
+	d.decide()
+	return d.out
+}
+
+type decider struct {
+	in  *Input
+	out Decision
+}
+
+func (d *decider) because(format string, args ...any) {
+	d.out.Reasons = append(d.out.Reasons, fmt.Sprintf(format, args...))
+}
+
+func (d *decider) decide() {
+	in := d.in
+	provenance, stamp := Foreign, Stamp{}
+	if in.Twin != nil {
+		provenance = in.Identity.Provenance(in.Twin, in.Key)
+		if provenance == OursForThis {
+			stamp, _ = ReadStamp(in.Twin)
+		}
+	}
+
+	if place, ok := TwinName(in.Key, in.Pairs); in.Twin != nil && (!ok || place != in.Place) {
+		// A twin at a place that is no longer the source's: its namespace pair changed.
+		d.because("its place is no longer %s", FormatName(in.Place))
+		if provenance == OursForThis {
+			d.unselected(stamp, false)
+		} else {
+			d.nothing("what is there is not its twin")
+		}
+		return
+	}
+	if in.Source == nil {
+		if provenance == OursForThis {
+			d.because("the source is gone or no rule selects it")
+			d.unselected(stamp, true)
+		} else {
+			d.nothing("the source is gone or no rule selects it, and no twin of ours is at %s", FormatName(in.Place))
+		}
+		return
+	}
+
+	chosen := chooseRule(in.Rules, in.Source, in.Pairs, stamp.Rule)
+	d.because("%s", chosen.reason)
+	switch {
+	case chosen.invalid:
+		d.refuse(ReasonSyncFailed, UntilChange, chosen.reason)
+		return
+	case chosen.rule == nil:
+		if provenance == OursForThis {
+			d.unselected(stamp, true)
+		} else {
+			d.nothing("no twin of ours is at %s", FormatName(in.Place))
+		}
+		return
+	}
+	d.out.Rule = chosen.rule
+	if in.Source.GetDeletionTimestamp() != nil {
+		d.because("the source is terminating")
+		if provenance == OursForThis {
+			d.deleteTwin()
+		} else {
+			d.clearStatusOr(func() { d.nothing("it has no twin") })
+		}
+		return
+	}
+	if in.Twin == nil {
+		d.withoutTwin()
+		return
+	}
+	switch provenance {
+	case Foreign:
+		d.blocked("%s %s on the other side was not created by this Isthmus and is left alone; rename one of them, or delete it to let this one cross")
+	case OursForAnother:
+		other, _ := ReadStamp(in.Twin)
+		d.blocked("%s %s on the other side is the twin of " + FormatName(other.Source) + ", which came first")
+	default:
+		d.withTwin(stamp)
+	}
+}
+
+// blocked refuses because of what is at the twin's place (N1, P4).
+func (d *decider) blocked(format string) {
+	d.clearStatusOr(func() {
+		d.out.Blocked = true
+		d.refuse(ReasonCreateFailed, UntilPlaceFree, fmt.Sprintf(format, d.in.Twin.GetKind(), FormatName(d.in.Place)))
+	})
+}
+
+// withoutTwin decides for a selected source that has no twin.
+func (d *decider) withoutTwin() {
+	in, rule := d.in, d.out.Rule
+	ns := in.Namespace
+	// Without a twin there is nothing that a status could speak of (T2); what can't be created now must not keep it.
+	settle := func(then func()) { d.clearStatusOr(then) }
+	want := desire(in, rule)
+	switch {
+	case ns.Origin != "" && (ns.Origin != in.Identity.Cluster || ns.Writer != in.Identity.Writer()):
+		settle(func() {
+			d.refuse(ReasonCreateFailed, UntilNamespace, fmt.Sprintf(
+				"namespace %s on the other side was created for cluster %s and belongs to it", in.Place.Namespace, ns.Origin))
+		})
+		return
+	case ns.Terminating:
+		settle(func() { d.hold(UntilNamespace, "namespace %s on the other side is terminating", in.Place.Namespace) })
+		return
+	case ns.Missing && !ns.Creatable:
+		settle(func() { d.hold(UntilNamespace, "namespace %s does not exist on the other side", in.Place.Namespace) })
+		return
+	case in.Memory.Crossed && rule.HoldsDeletedTwins():
+		settle(func() {
+			d.hold(UntilChange, "the twin was deleted on the other side, and onTwinDeleted is %s", TwinDeletedHold)
+		})
+		return
+	case d.faulty(want.hash):
+		settle(d.holdFault)
+		return
+	}
+	d.reportUndeclared()
+	d.out.CreateNamespace = ns.Missing
+	d.out.Action, d.out.Body, d.out.Hash = Create, createOnly(want.body), want.hash
+	d.because("it has no twin at %s", FormatName(in.Place))
+}
+
+// withTwin decides for a selected source and its own twin.
+func (d *decider) withTwin(stamp Stamp) {
+	in, rule, twin := d.in, d.out.Rule, d.in.Twin
+	if stamp.SourceUID != in.Source.GetUID() {
+		d.because("the twin came from an earlier object of this name (UID %s, now %s)", stamp.SourceUID, in.Source.GetUID())
+		d.guardedDelete() // D2
+		return
+	}
+	want := desire(in, rule)
+	if twin.GetDeletionTimestamp() != nil {
+		d.returnStatusOr(rule, false, func() { d.hold(UntilTwinGone, "the twin is terminating; it is created again when it is gone") })
+		return
+	}
+	drift := d.drift(want, stamp)
+	if drift == "" {
+		d.returnStatusOr(rule, true, func() { d.nothing("in step") })
+		return
+	}
+	d.because("%s", drift)
+	if d.faulty(want.hash) {
+		d.returnStatusOr(rule, false, d.holdFault)
+		return
+	}
+	d.reportUndeclared()
+	d.out.Action, d.out.Body, d.out.Hash = Apply, bind(want.body, twin), want.hash
+	d.out.Handover = handover(twin, in.Place, want.remoteOwned)
+	d.out.UID, d.out.ResourceVersion = twin.GetUID(), twin.GetResourceVersion()
+}
+
+// drift says why a twin has to be applied again; empty: it need not be (O4).
+func (d *decider) drift(want desired, stamp Stamp) string {
+	if stamp.Applied != want.hash {
+		return "the source or its rule changed"
+	}
+	set, ok := appliedSet(d.in.Twin)
+	if !ok {
+		return "the twin's fields are no longer owned by " + FieldManager
+	}
+	if path, missing := lacks(want.body, set); missing {
+		return fmt.Sprintf("%s was changed or removed on the other side", path)
+	}
+	return ""
+}
+
+// faulty reports whether the server refused this very body, and it is not yet time to try again.
+func (d *decider) faulty(hash string) bool {
+	return d.in.Memory.FaultHash == hash && d.in.Now.Before(d.in.Memory.RetryAt)
+}
+
+func (d *decider) holdFault() {
+	d.out.RetryAt = d.in.Memory.RetryAt
+	d.hold(UntilRetry, "the other side refused it: %s", d.in.Memory.Fault)
+}
+
+// reportUndeclared tells which fields are left out because the other side does not declare them (O7).
+func (d *decider) reportUndeclared() {
+	if len(d.in.Undeclared) == 0 {
+		return
+	}
+	d.out.Events = append(d.out.Events, Event{true, ReasonPatchFailed, UndeclaredMessage(d.in.Undeclared)})
+}
+
+// UndeclaredMessage says which fields do not cross because the other side does not declare them (O7).
+func UndeclaredMessage(paths []Path) string {
+	text := ""
+	for i, p := range paths {
+		if i > 0 {
+			text += ", "
+		}
+		text += p.String()
+	}
+	return fmt.Sprintf("not declared by the other side's schema, so left out: %s", text)
+}
+
+func (d *decider) nothing(format string, args ...any) {
+	d.out.Action = Nothing
+	d.because(format, args...)
+}
+
+func (d *decider) hold(until Wait, format string, args ...any) {
+	d.out.Action, d.out.Until = Hold, until
+	d.because(format, args...)
+}
+
+func (d *decider) refuse(reason Reason, until Wait, message string) {
+	d.out.Action, d.out.Until = Refuse, until
+	d.because("%s", message)
+	d.out.Events = append(d.out.Events, Event{true, reason, message})
+}

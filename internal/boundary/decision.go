@@ -1,0 +1,181 @@
+package boundary
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Evidence says how the present state of a source became known.
+type Evidence int
+
+// The kinds of evidence.
+const (
+	// Inferred: from a list, as after a start or a cut watch, or from changed configuration.
+	Inferred Evidence = iota
+	// Observed: by an event, live.
+	Observed
+)
+
+// PlaceState is the state of the namespace that a twin belongs in.
+type PlaceState struct {
+	// Missing and Terminating namespaces are waited for.
+	Missing, Terminating bool
+	// Creatable: the namespace is created when it is missing.
+	Creatable bool
+	// Origin is the cluster ID in the namespace's own stamp; empty: it belongs to nobody (N4).
+	Origin string
+	// Writer is the writer in the namespace's own stamp.
+	Writer string
+}
+
+// Guard is the state of the mass-deletion guard of a flow (F8).
+type Guard struct {
+	// Paused holds deletes that were inferred.
+	Paused bool
+	// Deletes is how many are held, Twins out of how many.
+	Deletes, Twins int
+}
+
+// Memory is what is remembered of a source's last answer.
+type Memory struct {
+	// Crossed: the source under this UID has had a twin (D4).
+	Crossed bool
+	// FaultHash is the hash of the body that the server refused for a fault of its own, Fault what it said, and
+	// RetryAt when to try the same body again.
+	FaultHash, Fault string
+	RetryAt          time.Time
+	// StatusWritten is the hash of the status last written to the source, StatusResult the hash of what the server made of it.
+	StatusWritten, StatusResult string
+}
+
+// Input is everything that a decision depends on.
+type Input struct {
+	Identity Identity
+	// Rules are the rules of the flow; Removed are those that the ledger knows and the configuration does not.
+	Rules   []*Rule
+	Removed []RemovedRule
+	Pairs   NamespacePairs
+
+	// Key is the source's namespace and name.
+	Key types.NamespacedName
+	// Source is the source; nil: it is absent, or no rule selects it.
+	Source *unstructured.Unstructured
+	// Evidence says how that is known.
+	Evidence Evidence
+	// Confirmed: the right cluster and the right CRD stood behind it, asked after the event (F7). Deletes wait for it.
+	Confirmed bool
+
+	// Place is where Twin is, or would be.
+	Place types.NamespacedName
+	// Twin is the object at Place, with its managedFields; nil: there is none.
+	Twin *unstructured.Unstructured
+	// Namespace is the state of Place's namespace.
+	Namespace PlaceState
+
+	// Undeclared are the paths of the source that the remote schema does not declare (O7).
+	Undeclared []Path
+	// StatusSchema is what the source's side declares of status; nil: anything.
+	StatusSchema *Schema
+	Memory       Memory
+	Guard        Guard
+	Now          time.Time
+}
+
+// Action is what a decision says to do.
+type Action string
+
+// The actions. Each is one write at most, but for a handover or a status that is cleared on the way.
+const (
+	Nothing      Action = "nothing"
+	Create       Action = "create"
+	Apply        Action = "apply"
+	Delete       Action = "delete"
+	Release      Action = "release"
+	ReturnStatus Action = "return-status"
+	ClearStatus  Action = "clear-status"
+	Hold         Action = "hold"
+	Refuse       Action = "refuse"
+)
+
+// Wait says what a held decision waits for.
+type Wait string
+
+// What a Hold or a Refuse waits for.
+const (
+	// UntilConfirmed: ask the source's cluster and CRD, then decide again.
+	UntilConfirmed Wait = "confirmation"
+	// UntilTwinGone: the twin is terminating; its deletion brings the next decision.
+	UntilTwinGone Wait = "twin gone"
+	// UntilPlaceFree: something else is at the twin's place; its deletion brings the next decision.
+	UntilPlaceFree Wait = "place free"
+	// UntilNamespace: the twin's namespace is missing, terminating or another's.
+	UntilNamespace Wait = "namespace"
+	// UntilRetry: at Decision.RetryAt.
+	UntilRetry Wait = "retry"
+	// UntilChange: only a change of the source, the twin or the rules brings a next decision.
+	UntilChange Wait = "change"
+	// UntilGuard: somebody lets the mass deletion go on, or the sources come back.
+	UntilGuard Wait = "guard"
+)
+
+// Reason is a machine-readable reason of an Event or a refusal.
+type Reason string
+
+// The reasons, as Events show them.
+const (
+	ReasonCreated      Reason = "Created"
+	ReasonUpdated      Reason = "Updated"
+	ReasonDeleted      Reason = "Deleted"
+	ReasonSyncFailed   Reason = "SyncFailed"
+	ReasonPatchFailed  Reason = "PatchFailed"
+	ReasonCreateFailed Reason = "CreateFailed"
+	ReasonUpdateFailed Reason = "UpdateFailed"
+	ReasonDeleteFailed Reason = "DeleteFailed"
+)
+
+// Event is something to tell on the source.
+type Event struct {
+	Warning bool
+	Reason  Reason
+	Message string
+}
+
+// Decision is what to do next about one source and one place.
+type Decision struct {
+	Action Action
+	// Rule is the rule that took the source; nil: none.
+	Rule *Rule
+
+	// Body is the apply body of Create and Apply; Hash is its hash.
+	Body map[string]any
+	Hash string
+	// Handover, when not nil, is applied first as HandoverManager, without force (O3).
+	Handover map[string]any
+
+	// UID and ResourceVersion bind Delete, Release and status writes to one object (P3).
+	UID             types.UID
+	ResourceVersion string
+
+	// Status is the value for ReturnStatus; StatusHash its hash (also of a cleared one).
+	Status     any
+	StatusHash string
+	// ClearFirst: before Delete, remove the status that was returned to the source, if the source still stands under
+	// the UID in the twin's stamp (T2).
+	ClearFirst bool
+
+	// Until says what Hold and Refuse wait for; RetryAt when, for UntilRetry.
+	Until   Wait
+	RetryAt time.Time
+	// CreateNamespace: create the twin's namespace first (N4).
+	CreateNamespace bool
+	// Guarded: the decision is one that the mass-deletion guard counts (F8).
+	Guarded bool
+	// Blocked is the name of an object of another owner at the twin's place, for metrics and messages.
+	Blocked bool
+
+	Events []Event
+	// Reasons tell how the decision came about, in order.
+	Reasons []string
+}

@@ -1,0 +1,67 @@
+package boundary
+
+// unselected decides about a twin of ours whose source is gone, is not selected, or belongs elsewhere now. The first
+// row of the deletion table that fits decides; what keeps twins because a side can't be read is the flow's, which
+// then asks for no decision. atPlace: the twin is where the source's twin belongs.
+func (d *decider) unselected(stamp Stamp, atPlace bool) {
+	for _, removed := range d.in.Removed {
+		if removed.Name == stamp.Rule {
+			d.because("rule %s was removed, onRemoval is %s", removed.Name, removed.OnRemoval)
+			if removed.OnRemoval == RemovalOrphan {
+				d.release()
+			} else {
+				d.deleteTwin()
+			}
+			return
+		}
+	}
+	d.out.ClearFirst = atPlace && d.mayStand(stamp)
+	d.guardedDelete()
+}
+
+// mayStand reports whether a source that is not there may still exist, merely not selected any more, with a status
+// that was returned to it: a rule without any selection loses a source only by its deletion.
+func (d *decider) mayStand(stamp Stamp) bool {
+	for _, rule := range d.in.Rules {
+		if rule.Name == stamp.Rule {
+			return rule.ReturnStatus && (rule.Policy != PolicyAll || !rule.Selector.Empty())
+		}
+	}
+	return false
+}
+
+// guardedDelete deletes the twin, unless the deletion was inferred and the guard holds such (F8).
+func (d *decider) guardedDelete() {
+	if d.in.Evidence == Inferred {
+		d.out.Guarded = true
+		if d.in.Guard.Paused {
+			d.hold(UntilGuard, "%d of %d twins would go for a reason that was inferred, so none does until somebody allows it",
+				d.in.Guard.Deletes, d.in.Guard.Twins)
+			return
+		}
+	}
+	d.deleteTwin()
+}
+
+// deleteTwin deletes a twin of ours, bound to the state that was looked at (D1, P3).
+func (d *decider) deleteTwin() {
+	switch {
+	case d.in.Twin.GetDeletionTimestamp() != nil:
+		d.hold(UntilTwinGone, "the twin is terminating")
+	case d.in.Source == nil && !d.in.Confirmed:
+		d.hold(UntilConfirmed, "whether the source is gone has to be confirmed by its cluster")
+	default:
+		d.out.Action = Delete
+		d.out.UID, d.out.ResourceVersion = d.in.Twin.GetUID(), d.in.Twin.GetResourceVersion()
+	}
+}
+
+// release lets go of a twin: stamp and ownership go, the values stay (D, Orphan).
+func (d *decider) release() {
+	if d.in.Twin.GetDeletionTimestamp() != nil {
+		d.hold(UntilTwinGone, "the twin is terminating")
+		return
+	}
+	d.out.Action = Release
+	d.out.UID, d.out.ResourceVersion = d.in.Twin.GetUID(), d.in.Twin.GetResourceVersion()
+}

@@ -1,0 +1,220 @@
+package boundary
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// FieldManager is the manager of server-side apply that owns the source's fields on a twin (O1).
+const FieldManager = "isthmus"
+
+// HandoverManager takes over fields that a rule gives to the target side later, so that their values stay (O3).
+const HandoverManager = "isthmus-handover"
+
+// hashVersion leads the value of the stamp's "applied"; another version makes each twin be written once more (O4).
+const hashVersion = "v1"
+
+// reservedKeys never cross from a source and can't be kept (P2, first group; P6).
+var reservedKeys = []string{
+	Prefix + "*", "vcluster.loft.sh/*", "kupe.cloud/*", "offloading.liqo.io/*",
+	"liqo.io/" + allowReflection, "liqo.io/" + skipReflection,
+	"kubectl.kubernetes.io/last-applied-configuration",
+}
+
+// droppedKeys do not cross unless a rule keeps them: by these marks another tool would take the twin for its own (P2).
+var droppedKeys = []string{
+	"argocd.argoproj.io/tracking-id", "argocd.argoproj.io/refresh", "meta.helm.sh/*", "kapp.k14s.io/*",
+	"applyset.kubernetes.io/*", "deployment.kubernetes.io/revision",
+}
+
+// ReservedKey reports whether a label or annotation key can never cross from a source, whatever a rule says (P2).
+func ReservedKey(key string) bool { return matchesKey(reservedKeys, key) }
+
+// crosses says whether a label or annotation key flows from source to twin (O2, P2).
+func (r *Rule) crosses(key string) bool {
+	switch {
+	case ReservedKey(key), matchesKey(r.DropKeys, key):
+		return false
+	case matchesKey(r.KeepKeys, key):
+		return true
+	}
+	return !matchesKey(droppedKeys, key)
+}
+
+// matchesKey matches a key against keys and prefixes that end in "/*".
+func matchesKey(patterns []string, key string) bool {
+	for _, pattern := range patterns {
+		if prefix, ok := strings.CutSuffix(pattern, "*"); ok && strings.HasSuffix(prefix, "/") {
+			if strings.HasPrefix(key, prefix) {
+				return true
+			}
+		} else if key == pattern {
+			return true
+		}
+	}
+	return false
+}
+
+// desired is what a source's twin should be.
+type desired struct {
+	// body is the apply body: identity, content, labels and annotations with the whole stamp.
+	body map[string]any
+	// hash is the value of the stamp's "applied".
+	hash string
+	// remoteOwned are the paths that were left to the target side.
+	remoteOwned []Path
+}
+
+// desire builds the twin of a source under a rule: every top-level field but metadata and status (O1), labels and
+// annotations (O2), the stamp (P1), without what the target side owns (O3) and what it does not declare (O7).
+func desire(in *Input, rule *Rule) desired {
+	source := in.Source
+	d := desired{remoteOwned: remoteOwnedPaths(rule, source.Object)}
+	stamp := Stamp{
+		Origin: in.Identity.Cluster, Writer: in.Identity.Writer(), Rule: rule.Name,
+		Source: in.Key, Twin: in.Place, SourceUID: source.GetUID(),
+	}
+
+	var content any = maps.Clone(source.Object)
+	delete(content.(map[string]any), "metadata")
+	delete(content.(map[string]any), "status")
+	content.(map[string]any)["metadata"] = metadataOf(source, rule)
+	for _, path := range d.remoteOwned {
+		content = without(content, path)
+	}
+	for _, path := range in.Undeclared {
+		content = without(content, path)
+	}
+
+	d.body = content.(map[string]any)
+	metadata := maps.Clone(d.body["metadata"].(map[string]any))
+	labels := maps.Clone(metadata["labels"].(map[string]any))
+	annotations := maps.Clone(metadata["annotations"].(map[string]any))
+	for k, v := range rule.ExtraLabels {
+		labels[k] = v
+	}
+	labels[LabelOrigin] = stamp.Origin
+	maps.Copy(annotations, stamp.annotations())
+	metadata["labels"], metadata["annotations"] = labels, annotations
+	metadata["name"] = in.Place.Name
+	if in.Place.Namespace != "" {
+		metadata["namespace"] = in.Place.Namespace
+	}
+	d.body["apiVersion"], d.body["kind"] = rule.Kind.GroupVersion().String(), rule.Kind.Kind
+	d.body["metadata"] = metadata
+
+	d.hash = hash(d.body)
+	annotations[AnnotationApplied] = d.hash
+	annotations[AnnotationSourceGeneration] = strconv.FormatInt(source.GetGeneration(), 10)
+	return d
+}
+
+// metadataOf returns the labels and annotations of a source that flow (P2, P6).
+func metadataOf(source *unstructured.Unstructured, rule *Rule) map[string]any {
+	filter := func(keys map[string]string) map[string]any {
+		out := make(map[string]any, len(keys)+len(stampKeys))
+		for k, v := range keys {
+			if rule.crosses(k) {
+				out[k] = v
+			}
+		}
+		return out
+	}
+	return map[string]any{"labels": filter(source.GetLabels()), "annotations": filter(source.GetAnnotations())}
+}
+
+// hash returns the versioned hash of an apply body. The standard library writes maps in the order of their keys, so
+// equal bodies have equal hashes.
+func hash(body map[string]any) string {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		// Objects come out of a JSON decoder, so they go into an encoder.
+		panic(fmt.Sprintf("hash of an object that is not JSON: %v", err))
+	}
+	sum := sha256.Sum256(encoded)
+	return hashVersion + "-" + hex.EncodeToString(sum[:16])
+}
+
+// bind ties an apply body to one state of one object, so that a foreign one is never written (P3).
+func bind(body map[string]any, twin *unstructured.Unstructured) map[string]any {
+	out := maps.Clone(body)
+	metadata := maps.Clone(body["metadata"].(map[string]any))
+	metadata["uid"], metadata["resourceVersion"] = string(twin.GetUID()), twin.GetResourceVersion()
+	out["metadata"] = metadata
+	return out
+}
+
+// createOnly makes an apply body that the server refuses with a conflict when anything of that name exists (P3).
+func createOnly(body map[string]any) map[string]any {
+	out := maps.Clone(body)
+	metadata := maps.Clone(body["metadata"].(map[string]any))
+	metadata["resourceVersion"] = "1"
+	out["metadata"] = metadata
+	return out
+}
+
+// handover builds the body by which HandoverManager takes over what our entry owns and the target side should (O3);
+// nil: there is nothing to hand over.
+func handover(twin *unstructured.Unstructured, place types.NamespacedName, paths []Path) map[string]any {
+	set, ok := appliedSet(twin)
+	if !ok {
+		return nil
+	}
+	var body map[string]any
+	for _, path := range paths {
+		if part, ok := ownedPart(twin.Object, path, set); ok {
+			body = merge(body, part.(map[string]any))
+		}
+	}
+	if body == nil {
+		return nil
+	}
+	metadata, _ := body["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["name"] = place.Name
+	if place.Namespace != "" {
+		metadata["namespace"] = place.Namespace
+	}
+	body["apiVersion"], body["kind"], body["metadata"] = twin.GetAPIVersion(), twin.GetKind(), metadata
+	return bind(body, twin)
+}
+
+// merge adds the content of b to a, item by item in lists.
+func merge(a, b map[string]any) map[string]any {
+	if a == nil {
+		return b
+	}
+	for k, v := range b {
+		switch v := v.(type) {
+		case map[string]any:
+			if have, ok := a[k].(map[string]any); ok {
+				a[k] = merge(have, v)
+				continue
+			}
+		case []any:
+			// Parts of one list hold the same items in the same order: ownedPart goes through the twin's own.
+			if have, ok := a[k].([]any); ok && len(have) == len(v) {
+				for i := range v {
+					have[i] = merge(have[i].(map[string]any), v[i].(map[string]any))
+				}
+				continue
+			}
+		}
+		a[k] = v
+	}
+	return a
+}
+
+func contains(list []string, s string) bool { return slices.Contains(list, s) }

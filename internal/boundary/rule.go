@@ -1,0 +1,175 @@
+package boundary
+
+import (
+	"path"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Direction says which side a rule's sources live on.
+type Direction string
+
+// ToRemote carries objects of the local cluster to the remote one ("toHost" in a file).
+const ToRemote Direction = "ToRemote"
+
+// Policy says which of the objects that the selectors admit may cross (S3).
+type Policy string
+
+// The policies of S3.
+const (
+	// PolicyAll lets every selected object cross.
+	PolicyAll Policy = "All"
+	// PolicyAllowList lets only objects cross that are annotated to allow it.
+	PolicyAllowList Policy = "AllowList"
+	// PolicyDenyList lets all objects cross but those that are annotated to skip it.
+	PolicyDenyList Policy = "DenyList"
+)
+
+// RemovalPolicy says what becomes of a rule's twins when the rule is removed (D5).
+type RemovalPolicy string
+
+// What a removed rule does with its twins.
+const (
+	RemovalDelete RemovalPolicy = "Delete"
+	RemovalOrphan RemovalPolicy = "Orphan"
+)
+
+// TwinDeletedPolicy says what happens when others delete a twin while its source stands (D4).
+type TwinDeletedPolicy string
+
+// What follows the deletion of a twin by others.
+const (
+	TwinDeletedRecreate TwinDeletedPolicy = "Recreate"
+	TwinDeletedHold     TwinDeletedPolicy = "Hold"
+)
+
+// MassDeletion says what the guard does when inference would delete most twins of a flow (F8).
+type MassDeletion string
+
+// The settings of the guard.
+const (
+	MassDeletionPause MassDeletion = "Pause"
+	MassDeletionAllow MassDeletion = "Allow"
+)
+
+// Rule is one kind that may cross, one direction, and how. The zero value of no field is valid unless it says so:
+// internal/config fills in the defaults.
+type Rule struct {
+	// Name names the rule in stamps, the ledger, metrics and messages; unique among all rules of an Isthmus.
+	Name string
+	// Kind is the kind that crosses, in the version in which it is read and written.
+	Kind schema.GroupVersionKind
+	// Direction says where the sources live.
+	Direction Direction
+	// Policy is the opt-in or opt-out by annotation.
+	Policy Policy
+	// Selector selects sources by label; labels.Everything() selects all.
+	Selector labels.Selector
+	// Namespaces filters the sources' namespaces.
+	Namespaces NamespaceFilter
+	// ReturnStatus brings the twin's status back to the source.
+	ReturnStatus bool
+	// RemoteOwned lists paths that belong to the target side beside those of the table of defaults (O3).
+	RemoteOwned []Path
+	// ExtraLabels are set on the twin and win over the source's (O2).
+	ExtraLabels map[string]string
+	// DropKeys and KeepKeys change the list of label and annotation keys that do not cross (P2). An entry is a key or
+	// a prefix that ends in "/*".
+	DropKeys, KeepKeys []string
+	// OnRemoval says what becomes of the twins when the rule is removed.
+	OnRemoval RemovalPolicy
+	// OnTwinDeleted says what follows when others delete a twin; empty: the default of the kind.
+	OnTwinDeleted TwinDeletedPolicy
+	// Workers is the number of objects handled at once; at least 1.
+	Workers int
+}
+
+// RemovedRule is what the ledger remembers of a rule that is no longer configured (D5).
+type RemovedRule struct {
+	Name      string
+	OnRemoval RemovalPolicy
+}
+
+// NamespaceFilter admits namespaces by glob, in the syntax of path.Match. Exclusion wins (S2).
+type NamespaceFilter struct {
+	// Include admits only what one of its globs matches; empty admits all.
+	Include []string
+	// Exclude lists globs of namespaces that are not admitted.
+	Exclude []string
+}
+
+// Admits reports whether objects of the namespace may cross. Cluster-scoped objects are never filtered.
+func (f NamespaceFilter) Admits(namespace string) bool {
+	if namespace == "" {
+		return true
+	}
+	if matchesAny(f.Exclude, namespace) {
+		return false
+	}
+	return len(f.Include) == 0 || matchesAny(f.Include, namespace)
+}
+
+// Literal returns the namespaces that the filter admits when these can be listed: an Include without wildcards,
+// less what is excluded. Otherwise ok is false.
+func (f NamespaceFilter) Literal() (namespaces []string, ok bool) {
+	if len(f.Include) == 0 {
+		return nil, false
+	}
+	for _, glob := range f.Include {
+		if hasMeta(glob) {
+			return nil, false
+		}
+		if !matchesAny(f.Exclude, glob) {
+			namespaces = append(namespaces, glob)
+		}
+	}
+	return namespaces, true
+}
+
+func hasMeta(glob string) bool {
+	for _, r := range glob {
+		switch r {
+		case '*', '?', '[', '\\':
+			return true
+		}
+	}
+	return false
+}
+
+func matchesAny(globs []string, name string) bool {
+	for _, glob := range globs {
+		if ok, err := path.Match(glob, name); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// NamespacePairs maps a local namespace to its counterpart on the remote side. Nil gives every namespace the
+// counterpart of the same name; otherwise only the namespaces listed have one.
+type NamespacePairs map[string]string
+
+// Remote returns the counterpart of a local namespace.
+func (p NamespacePairs) Remote(local string) (remote string, ok bool) {
+	if p == nil {
+		return local, true
+	}
+	remote, ok = p[local]
+	return remote, ok
+}
+
+// Identity is who decides: it goes into the stamp of every twin (P1).
+type Identity struct {
+	// Cluster is the cluster ID of the source's cluster.
+	Cluster string
+	// Instance tells several Isthmuses of one cluster apart.
+	Instance string
+	// ClusterUID is the UID of the namespace kube-system of the source's cluster.
+	ClusterUID string
+}
+
+// Writer returns the value of the stamp's annotation "writer".
+func (id Identity) Writer() string {
+	return id.Cluster + "/" + id.Instance + "/" + id.ClusterUID
+}

@@ -1,0 +1,174 @@
+package boundary
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// The keys of the policies (S3), under each prefix that counts.
+const (
+	allowReflection = "allow-reflection"
+	skipReflection  = "skip-reflection"
+)
+
+var reflectionPrefixes = []string{Prefix, "liqo.io/"}
+
+// copyKeys are the labels and annotations by which other systems mark their copies (S4).
+var copyKeys = []string{
+	"vcluster.loft.sh/managed-by", "vcluster.loft.sh/object-name", "vcluster.loft.sh/object-namespace",
+	"vcluster.loft.sh/object-uid", "vcluster.loft.sh/object-host-name",
+	"offloading.liqo.io/origin", "offloading.liqo.io/destination",
+	"kupe.cloud/managed-by", "kupe.cloud/synced-from",
+}
+
+// Verdict is the outcome of a selection.
+type Verdict int
+
+// The outcomes.
+const (
+	NotSelected Verdict = iota
+	// Invalid objects say contradictory or unreadable things about themselves: they do not cross, and a twin that
+	// exists stays as it is (S3).
+	Invalid
+	Selected
+)
+
+// Selection is a verdict and the reason for it.
+type Selection struct {
+	Verdict Verdict
+	Reason  string
+}
+
+// Selects says whether a rule selects a source (S2, S3, S4).
+func (r *Rule) Selects(source *unstructured.Unstructured, pairs NamespacePairs) Selection {
+	if key, ok := copyMark(source); ok {
+		return Selection{NotSelected, fmt.Sprintf("it is a copy itself: it carries %s", key)}
+	}
+	if _, ok := pairs.Remote(source.GetNamespace()); !ok {
+		return Selection{NotSelected, fmt.Sprintf("namespace %s has no counterpart", source.GetNamespace())}
+	}
+	if !r.Namespaces.Admits(source.GetNamespace()) {
+		return Selection{NotSelected, fmt.Sprintf("rule %s does not admit namespace %s", r.Name, source.GetNamespace())}
+	}
+	if !r.Selector.Matches(labels.Set(source.GetLabels())) {
+		return Selection{NotSelected, fmt.Sprintf("its labels do not match the selector %q of rule %s", r.Selector, r.Name)}
+	}
+	return r.admits(source.GetAnnotations())
+}
+
+// copyMark returns a key that marks the object as a copy.
+func copyMark(obj *unstructured.Unstructured) (string, bool) {
+	objLabels, annotations := obj.GetLabels(), obj.GetAnnotations()
+	for _, keys := range [][]string{stampKeys, copyKeys} {
+		for _, key := range keys {
+			_, inLabels := objLabels[key]
+			_, inAnnotations := annotations[key]
+			if inLabels || inAnnotations {
+				return key, true
+			}
+		}
+	}
+	return "", false
+}
+
+// admits applies the rule's policy (S3).
+func (r *Rule) admits(annotations map[string]string) Selection {
+	if r.Policy == PolicyAll {
+		return Selection{Selected, fmt.Sprintf("rule %s selects it", r.Name)}
+	}
+	allow, err := reflectionKey(annotations, allowReflection)
+	if err != nil {
+		return Selection{Invalid, err.Error()}
+	}
+	skip, err := reflectionKey(annotations, skipReflection)
+	if err != nil {
+		return Selection{Invalid, err.Error()}
+	}
+	switch {
+	case allow != nil && skip != nil:
+		return Selection{Invalid, fmt.Sprintf("annotations %s and %s are both set; keep one of them", allow.key, skip.key)}
+	case r.Policy == PolicyAllowList && (allow == nil || !allow.value):
+		return Selection{NotSelected, fmt.Sprintf("rule %s takes only objects annotated %s%s: \"true\"", r.Name, Prefix, allowReflection)}
+	case r.Policy == PolicyDenyList && skip != nil && skip.value:
+		return Selection{NotSelected, fmt.Sprintf("it is annotated %s: \"true\"", skip.key)}
+	}
+	return Selection{Selected, fmt.Sprintf("rule %s selects it", r.Name)}
+}
+
+type reflectionValue struct {
+	key   string
+	value bool
+}
+
+// reflectionKey reads one of the policy keys under all prefixes; nil: it is not set.
+func reflectionKey(annotations map[string]string, name string) (*reflectionValue, error) {
+	var found *reflectionValue
+	for _, prefix := range reflectionPrefixes {
+		key := prefix + name
+		text, ok := annotations[key]
+		if !ok {
+			continue
+		}
+		if text != "true" && text != "false" {
+			return nil, fmt.Errorf("annotation %s is %q: expected \"true\" or \"false\"", key, text)
+		}
+		value := &reflectionValue{key, text == "true"}
+		if found != nil && found.value != value.value {
+			return nil, fmt.Errorf("annotations %s and %s contradict each other", found.key, value.key)
+		}
+		found = value
+	}
+	return found, nil
+}
+
+// choice is the rule that takes a source, or why none does.
+type choice struct {
+	rule *Rule // nil: none
+	// invalid: the source is not to be touched, nor its twin; reason says why.
+	invalid bool
+	reason  string
+}
+
+// chooseRule finds the rule of the flow that takes the source (S5). stamped is the rule in the twin's stamp, or empty.
+func chooseRule(rules []*Rule, source *unstructured.Unstructured, pairs NamespacePairs, stamped string) choice {
+	var selecting []*Rule
+	reasons := make([]string, 0, len(rules))
+	for _, rule := range rules {
+		switch s := rule.Selects(source, pairs); s.Verdict {
+		case Invalid:
+			return choice{invalid: true, reason: s.Reason}
+		case Selected:
+			if rule.Name == stamped {
+				return choice{rule: rule, reason: s.Reason}
+			}
+			selecting = append(selecting, rule)
+		default:
+			reasons = append(reasons, s.Reason)
+		}
+	}
+	switch len(selecting) {
+	case 0:
+		return choice{reason: strings.Join(reasons, "; ")}
+	case 1:
+		return choice{rule: selecting[0], reason: fmt.Sprintf("rule %s selects it", selecting[0].Name)}
+	}
+	names := make([]string, len(selecting))
+	for i, rule := range selecting {
+		names[i] = rule.Name
+	}
+	return choice{invalid: true, reason: fmt.Sprintf(
+		"rules %s all select it, so none takes it: make their selectors exclude each other", strings.Join(names, ", "))}
+}
+
+// Keeps reports whether a source matters to any of the rules, so that watchers need not keep the others (S1).
+func Keeps(rules []*Rule, source *unstructured.Unstructured, pairs NamespacePairs) bool {
+	for _, rule := range rules {
+		if rule.Selects(source, pairs).Verdict != NotSelected {
+			return true
+		}
+	}
+	return false
+}

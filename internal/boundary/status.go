@@ -1,0 +1,209 @@
+package boundary
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+)
+
+// returnStatusOr returns the twin's status to the source when the rule asks for it and it differs; else it goes on.
+// held: the twin holds the source's content at its present generation, without drift.
+func (d *decider) returnStatusOr(rule *Rule, held bool, then func()) {
+	if !rule.ReturnStatus {
+		then()
+		return
+	}
+	twin, source := d.in.Twin, d.in.Source
+	g := generations{twin: twin.GetGeneration(), source: source.GetGeneration(), held: held}
+	want := g.translate(twin.Object["status"], source.Object["status"])
+	d.statusOr(want, then)
+}
+
+// clearStatusOr removes a status that was returned when there is no twin that it could speak of (T2).
+func (d *decider) clearStatusOr(then func()) {
+	if rule := d.out.Rule; rule == nil || !rule.ReturnStatus {
+		then()
+		return
+	}
+	d.statusOr(nil, then)
+}
+
+// statusOr writes a status to the source, whole, unless it is there already (T2).
+func (d *decider) statusOr(want any, then func()) {
+	source := d.in.Source
+	have := source.Object["status"]
+	want = declared(d.in.StatusSchema, want)
+	if reflect.DeepEqual(prune(d.in.StatusSchema.FillDefaults(want)), prune(have)) {
+		then()
+		return
+	}
+	wantHash := StatusHash(want)
+	if d.in.Memory.StatusWritten == wantHash && d.in.Memory.StatusResult == StatusHash(have) {
+		then() // the server makes this of what we write
+		return
+	}
+	d.out.UID, d.out.StatusHash = source.GetUID(), wantHash
+	if prune(want) == nil {
+		d.out.Action = ClearStatus
+		d.because("the twin has no status, so the source keeps none")
+		return
+	}
+	d.out.Action, d.out.Status = ReturnStatus, want
+	d.because("the twin's status differs from the source's")
+}
+
+// declared leaves out what the source's side does not declare of status: its server would drop it.
+func declared(s *Schema, status any) any {
+	content, ok := status.(map[string]any)
+	if s == nil || !ok {
+		return status
+	}
+	w := &undeclaredWalk{seen: map[string]bool{}}
+	w.value(s, content, nil)
+	for _, path := range w.found {
+		status = without(status, path)
+	}
+	return status
+}
+
+// StatusHash returns a hash of a status that ignores what is empty.
+func StatusHash(status any) string {
+	encoded, err := json.Marshal(prune(status))
+	if err != nil {
+		panic(fmt.Sprintf("hash of a status that is not JSON: %v", err))
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:8])
+}
+
+const (
+	observedGeneration = "observedGeneration"
+	conditionsField    = "conditions"
+)
+
+// generations translates observedGeneration between the twin's and the source's generations (T3).
+type generations struct {
+	twin, source int64
+	// held: the twin holds the source's content at source, without drift.
+	held bool
+}
+
+// translate returns a twin's status in the source's generations. before is the status that the source has now. It goes
+// into status itself, its conditions, and conditions in lists, but not into other objects.
+func (g generations) translate(status, before any) any {
+	object, ok := status.(map[string]any)
+	if !ok {
+		return status
+	}
+	return g.object(object, asObject(before))
+}
+
+func (g generations) object(object, before map[string]any) map[string]any {
+	out := maps.Clone(object)
+	if v, ok := object[observedGeneration]; ok {
+		out[observedGeneration] = g.value(v, before[observedGeneration])
+	}
+	for field, v := range object {
+		list, ok := v.([]any)
+		if !ok {
+			continue
+		}
+		beforeList, _ := before[field].([]any)
+		items := slices.Clone(list)
+		for i, item := range list {
+			if m, ok := item.(map[string]any); ok {
+				items[i] = g.item(field, m, counterpart(m, i, beforeList))
+			}
+		}
+		out[field] = items
+	}
+	return out
+}
+
+// item translates an item of a list: a condition, or something that may have conditions of its own. An embedded
+// object keeps its generations: they are its own.
+func (g generations) item(field string, item, before map[string]any) map[string]any {
+	if item["apiVersion"] != nil && item["kind"] != nil {
+		return item
+	}
+	if field == conditionsField {
+		v, ok := item[observedGeneration]
+		if !ok {
+			return item
+		}
+		out := maps.Clone(item)
+		out[observedGeneration] = g.value(v, before[observedGeneration])
+		return out
+	}
+	out := g.object(item, before)
+	if v, ok := item[observedGeneration]; ok {
+		out[observedGeneration] = v // only conditions count here
+	}
+	return out
+}
+
+// value translates one observedGeneration, an integer or a decimal string.
+func (g generations) value(v, before any) any {
+	remote, text, ok := asGeneration(v)
+	if !ok {
+		return v
+	}
+	result := g.source
+	if !g.held || remote != g.twin {
+		result = g.source - 1
+		if returned, _, ok := asGeneration(before); ok && returned < result {
+			result = returned
+		}
+	}
+	if text {
+		return strconv.FormatInt(result, 10)
+	}
+	return result
+}
+
+func asGeneration(v any) (generation int64, text, ok bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, false, true
+	case float64:
+		return int64(v), false, v == float64(int64(v))
+	case string:
+		n, err := strconv.ParseInt(v, 10, 64)
+		return n, true, err == nil
+	}
+	return 0, false, false
+}
+
+// counterpart finds the item of an earlier list that speaks of the same thing: of the same type or name, else equal
+// but for its conditions, else at the same index.
+func counterpart(item map[string]any, index int, list []any) map[string]any {
+	for _, key := range []string{"type", "name"} {
+		if id, ok := item[key].(string); ok {
+			for _, other := range list {
+				if m := asObject(other); m != nil && m[key] == id {
+					return m
+				}
+			}
+			return nil
+		}
+	}
+	for _, other := range list {
+		if m := asObject(other); m != nil && reflect.DeepEqual(without(m, Path{{Field: conditionsField}}), without(item, Path{{Field: conditionsField}})) {
+			return m
+		}
+	}
+	if index < len(list) {
+		return asObject(list[index])
+	}
+	return nil
+}
+
+func asObject(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
