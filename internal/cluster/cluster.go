@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+// Options say which cluster to reach, and how to speak of it.
+type Options struct {
+	// Role is "local" or "remote": how errors and log lines call this side.
+	Role string
+	// Kubeconfig is the path of a kubeconfig file; empty means the configuration of the pod that we run in.
+	Kubeconfig string
+	// Context names a context of the kubeconfig; empty means the one that is current when Connect reads it. A later
+	// change of the current context alone moves nothing.
+	Context string
+	// UserAgent is sent with every request.
+	UserAgent string
+	// Logger gets what is worth telling about the connection; nil means none.
+	Logger *slog.Logger
+	// OnHealth, if set, is called with every change of Health, from the request that brought it about: it must neither block
+	// nor make requests.
+	OnHealth func(Health)
+}
+
+// Cluster reaches one cluster. All its methods may be called from several goroutines.
+type Cluster struct {
+	role      string
+	transport *reloading
+	dynamic   dynamic.Interface
+	metadata  metadata.Interface
+	clientset kubernetes.Interface
+	log       *slog.Logger
+}
+
+// Connect reads the configuration and prepares the clients. It makes no request: a cluster that can't be reached is no
+// error here. Errors name the role and the file, and say what is missing in it.
+func Connect(o Options) (*Cluster, error) {
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	log = log.With("cluster", o.Role)
+	rt, err := newReloading(&source{path: o.Kubeconfig, context: o.Context, userAgent: o.UserAgent}, log, newHealth(o, log))
+	if err != nil {
+		return nil, fmt.Errorf("%s cluster: %w", o.Role, err)
+	}
+	c := &Cluster{role: o.Role, transport: rt, log: log}
+	if err := c.makeClients(o.UserAgent); err != nil {
+		return nil, fmt.Errorf("%s cluster: preparing clients: %w", o.Role, err)
+	}
+	return c, nil
+}
+
+func (c *Cluster) makeClients(userAgent string) error {
+	config := &rest.Config{
+		Host:      c.transport.base.String(),
+		UserAgent: userAgent,
+		QPS:       -1, // the server's own priority and fairness decides
+		// A warning may quote what was sent, and what was sent may be a Secret.
+		WarningHandler: rest.NoWarnings{},
+	}
+	client := &http.Client{Transport: c.transport}
+	// As dynamic.NewForConfigAndClient does it, but for the retries.
+	unversioned := dynamic.ConfigFor(config)
+	unversioned.APIPath = "/unused"
+	restClient, err := rest.UnversionedRESTClientForConfigAndClient(unversioned, client)
+	if err != nil {
+		return err
+	}
+	c.dynamic = dynamic.New(answersAtOnce{restClient})
+	if c.metadata, err = metadata.NewForConfigAndClient(config, client); err != nil {
+		return err
+	}
+	c.clientset, err = kubernetes.NewForConfigAndClient(config, client)
+	return err
+}
+
+// Role returns "local" or "remote".
+func (c *Cluster) Role() string { return c.role }
+
+// Server returns the URL that requests go to now.
+func (c *Cluster) Server() string { return c.transport.current.Load().server.String() }
+
+// Epoch changes whenever the configuration was read anew and differed; whoever remembers something of the cluster that
+// depends on who answers (its UID) asks again when it does.
+func (c *Cluster) Epoch() int64 { return c.transport.epoch.Load() }
+
+// Dynamic returns the client for objects of any kind. It answers at once with what the server said: 429 and 5xx are not
+// retried inside, so that the caller's own backoff (and Retry-After, see apierrors.SuggestsClientDelay) decides.
+func (c *Cluster) Dynamic() dynamic.Interface { return c.dynamic }
+
+// Metadata returns the client that transfers the metadata of objects only.
+func (c *Cluster) Metadata() metadata.Interface { return c.metadata }
+
+// Clientset returns the typed client, for Events and access reviews.
+func (c *Cluster) Clientset() kubernetes.Interface { return c.clientset }
+
+// UID returns the UID of the namespace kube-system, by which a cluster is told from another one. It is read live.
+func (c *Cluster) UID(ctx context.Context) (string, error) {
+	ns, err := c.metadata.Resource(namespaces).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("%s cluster: reading namespace %s: %w", c.role, metav1.NamespaceSystem, err)
+	}
+	return string(ns.UID), nil
+}
+
+// Can asks the server whether we may do verb on a resource (and subresource, if not empty) in namespace; an empty
+// namespace means the whole cluster.
+func (c *Cluster) Can(ctx context.Context, verb string, gvr schema.GroupVersionResource, subresource, namespace string) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: verb, Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource,
+			Subresource: subresource, Namespace: namespace,
+		},
+	}}
+	answer, err := c.clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("%s cluster: asking whether we may %s %s: %w", c.role, verb, gvr.GroupResource(), err)
+	}
+	return answer.Status.Allowed, nil
+}
+
+// Health returns the outcome of the latest request that told something about the connection.
+func (c *Cluster) Health() Health { return c.transport.health.get() }
+
+var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}

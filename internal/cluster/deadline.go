@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// errMoved ends the requests that were in flight to a server that the configuration no longer names.
+var errMoved = errors.New("the configuration names another server now")
+
+// timeoutError says that a server did not answer in time. It is a net.Error.
+type timeoutError struct{ after time.Duration }
+
+func (e *timeoutError) Error() string   { return fmt.Sprintf("no answer within %s", e.after) }
+func (e *timeoutError) Timeout() bool   { return true }
+func (e *timeoutError) Temporary() bool { return true }
+
+// send sends the request over conn, with body for its body. An ordinary request ends after t.timeout, its body
+// included; a watch has that long until its first byte.
+func (t *reloading) send(conn *connection, req *http.Request, body io.ReadCloser) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	unhook := context.AfterFunc(conn.ctx, func() { cancel(errMoved) })
+	timer := time.AfterFunc(t.timeout, func() { cancel(&timeoutError{t.timeout}) })
+	finish := func() {
+		timer.Stop()
+		unhook()
+		cancel(nil)
+	}
+	out := req.Clone(ctx)
+	out.Body = body
+	out.URL = t.address(conn, req.URL)
+	if out.URL.Host != req.URL.Host {
+		out.Host = out.URL.Host
+	}
+	resp, err := conn.rt.RoundTrip(out)
+	if err != nil {
+		if ours := ourCause(ctx); ours != nil {
+			err = ours
+		}
+		finish()
+		return nil, err
+	}
+	if isWatch(req) {
+		timer.Stop()
+	}
+	if resp.StatusCode != http.StatusSwitchingProtocols { // such a body is a connection
+		resp.Body = &answerBody{ReadCloser: resp.Body, ctx: ctx, finish: sync.OnceFunc(finish), failed: func(err error) {
+			t.health.observe(req.Context(), conn.server.Host, nil, err)
+		}}
+	}
+	return resp, nil
+}
+
+// ourCause returns why we ended a request ourselves; nil if we did not.
+func ourCause(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	var timeout *timeoutError
+	if errors.As(cause, &timeout) || errors.Is(cause, errMoved) {
+		return cause
+	}
+	return nil
+}
+
+func isWatch(req *http.Request) bool {
+	watch := req.URL.Query().Get("watch")
+	return watch == "true" || watch == "1"
+}
+
+// answerBody lets go of the request's timer when the body is done, and says why it was cut off.
+type answerBody struct {
+	io.ReadCloser
+	ctx    context.Context
+	finish func()
+	failed func(error)
+}
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil {
+		return n, nil
+	}
+	if err != io.EOF {
+		switch ours := ourCause(b.ctx); {
+		case errors.Is(ours, errMoved):
+			err = io.ErrUnexpectedEOF // to a watcher, an ordinary end
+		case ours != nil:
+			err = ours
+			b.failed(err)
+		}
+	}
+	b.finish()
+	return n, err
+}
+
+func (b *answerBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.finish()
+	return err
+}

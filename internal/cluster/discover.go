@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// ErrNotServed says that the server serves no such group, version or kind.
+var ErrNotServed = errors.New("not served")
+
+// Resource is how a server serves a kind.
+type Resource struct {
+	schema.GroupVersionResource
+	Kind       string
+	Namespaced bool
+	// Status: there is a status subresource that can be patched.
+	Status bool
+	// Verbs are those of the resource itself.
+	Verbs sets.Set[string]
+}
+
+// Resource asks the server, live, how it serves a kind. The error is ErrNotServed (wrapped) when the server says that
+// it does not, and something else when it can't be asked.
+func (c *Cluster) Resource(ctx context.Context, gvk schema.GroupVersionKind) (Resource, error) {
+	list := &metav1.APIResourceList{}
+	err := c.clientset.Discovery().RESTClient().Get().AbsPath(groupPath(gvk.GroupVersion())).Do(ctx).Into(list)
+	if apierrors.IsNotFound(err) {
+		return Resource{}, fmt.Errorf("%s cluster: %s: %w", c.role, gvk.GroupVersion(), ErrNotServed)
+	}
+	if err != nil {
+		return Resource{}, fmt.Errorf("%s cluster: asking what %s serves: %w", c.role, gvk.GroupVersion(), err)
+	}
+	r, ok := pick(list, gvk)
+	if !ok {
+		return Resource{}, fmt.Errorf("%s cluster: kind %s of %s: %w", c.role, gvk.Kind, gvk.GroupVersion(), ErrNotServed)
+	}
+	return r, nil
+}
+
+// pick finds the kind in what a group and version serve. Should several resources serve it, one that can be listed is
+// preferred.
+func pick(list *metav1.APIResourceList, gvk schema.GroupVersionKind) (Resource, bool) {
+	found := Resource{}
+	ok := false
+	status := map[string]bool{}
+	for _, r := range list.APIResources {
+		verbs := sets.New(r.Verbs...)
+		if parent, sub, isSub := strings.Cut(r.Name, "/"); isSub {
+			if sub == "status" && verbs.Has("patch") {
+				status[parent] = true
+			}
+			continue
+		}
+		if r.Kind == gvk.Kind && (!ok || !found.Verbs.Has("list") && verbs.Has("list")) {
+			ok = true
+			found = Resource{GroupVersionResource: gvk.GroupVersion().WithResource(r.Name), Kind: r.Kind, Namespaced: r.Namespaced, Verbs: verbs}
+		}
+	}
+	found.Status = status[found.Resource]
+	return found, ok
+}
+
+func groupPath(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return "/api/" + gv.Version
+	}
+	return "/apis/" + gv.Group + "/" + gv.Version
+}
+
+// CRD is what matters of a CustomResourceDefinition to those who watch its objects.
+type CRD struct {
+	UID        string
+	Generation int64
+	// Terminating: it is being deleted, and its objects with it.
+	Terminating bool
+	// Established: its objects are served.
+	Established bool
+}
+
+var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// CRD reads the definition of a resource, live. Without one (the kind is built in, aggregated, or gone) it returns nil
+// and no error; a server that has no CRDs at all is ErrNotServed.
+func (c *Cluster) CRD(ctx context.Context, gr schema.GroupResource) (*CRD, error) {
+	u, err := c.readCRD(ctx, gr)
+	if u == nil || err != nil {
+		return nil, err
+	}
+	return &CRD{
+		UID:         string(u.GetUID()),
+		Generation:  u.GetGeneration(),
+		Terminating: u.GetDeletionTimestamp() != nil || hasCondition(u, "Terminating"),
+		Established: hasCondition(u, "Established"),
+	}, nil
+}
+
+func (c *Cluster) readCRD(ctx context.Context, gr schema.GroupResource) (*unstructured.Unstructured, error) {
+	if gr.Group == "" {
+		return nil, nil // the core group has none
+	}
+	name := gr.String()
+	u, err := c.dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return u, nil
+	case apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err):
+		// No API object's absence, but a path that leads nowhere.
+		return nil, fmt.Errorf("%s cluster: CustomResourceDefinitions: %w", c.role, ErrNotServed)
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%s cluster: reading CustomResourceDefinition %s: %w", c.role, name, err)
+}
+
+func hasCondition(u *unstructured.Unstructured, conditionType string) bool {
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == conditionType && c["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}

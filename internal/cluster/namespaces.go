@@ -1,0 +1,171 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NamespaceState is what matters of a namespace. Its maps are shared: they must not be changed.
+type NamespaceState struct {
+	Exists, Terminating bool
+	UID                 string
+	Labels, Annotations map[string]string
+}
+
+func (s NamespaceState) equal(o NamespaceState) bool {
+	return s.Exists == o.Exists && s.Terminating == o.Terminating && s.UID == o.UID &&
+		maps.Equal(s.Labels, o.Labels) && maps.Equal(s.Annotations, o.Annotations)
+}
+
+// Namespaces knows the state of namespaces as the cluster last told it. When the cluster can't be reached it keeps what
+// it knew: an error never makes a namespace absent.
+type Namespaces struct {
+	mu     sync.RWMutex
+	states map[string]NamespaceState
+	named  map[string]bool // name → listed; nil when all are watched
+	listed bool            // when all are watched
+}
+
+// WatchNamespaces watches the named namespaces one by one, as RBAC with resourceNames permits it, or all of them with
+// one watch if names is nil. It returns at once and watches until ctx ends. changed is called, from the watch, for every
+// namespace whose state became known or changed; it must not block.
+func (c *Cluster) WatchNamespaces(ctx context.Context, names []string, changed func(name string)) *Namespaces {
+	n := &Namespaces{states: map[string]NamespaceState{}}
+	if names == nil {
+		go c.watchMetadata(ctx, namespaces, "", &namespaceStore{n, "", changed}, slog.LevelWarn)
+		return n
+	}
+	n.named = make(map[string]bool, len(names))
+	for _, name := range names {
+		n.named[name] = false
+	}
+	for name := range n.named {
+		go c.watchMetadata(ctx, namespaces, name, &namespaceStore{n, name, changed}, slog.LevelWarn)
+	}
+	return n
+}
+
+// Get returns the state of a namespace; known is false until the cluster has told it, and for a name that is not
+// watched.
+func (n *Namespaces) Get(name string) (state NamespaceState, known bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.named != nil {
+		known = n.named[name]
+	} else {
+		known = n.listed
+	}
+	if !known {
+		return NamespaceState{}, false
+	}
+	return n.states[name], true
+}
+
+// Synced reports whether all watched namespaces are known.
+func (n *Namespaces) Synced() bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for _, listed := range n.named {
+		if !listed {
+			return false
+		}
+	}
+	return n.named != nil || n.listed
+}
+
+// namespaceStore takes in what one watch tells.
+type namespaceStore struct {
+	all     *Namespaces
+	name    string // "": all
+	changed func(string)
+}
+
+func (s *namespaceStore) Add(obj any) error    { return s.Update(obj) }
+func (s *namespaceStore) Resync() error        { return nil }
+func (s *namespaceStore) Delete(obj any) error { return s.take(obj, true) }
+func (s *namespaceStore) Update(obj any) error { return s.take(obj, false) }
+
+func (s *namespaceStore) take(obj any, gone bool) error {
+	meta, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return fmt.Errorf("expected a namespace's metadata, got %T", obj)
+	}
+	state := NamespaceState{}
+	if !gone {
+		state = stateOf(meta)
+	}
+	n := s.all
+	n.mu.Lock()
+	differs := !n.states[meta.Name].equal(state)
+	n.set(meta.Name, state)
+	n.mu.Unlock()
+	if differs {
+		s.changed(meta.Name)
+	}
+	return nil
+}
+
+// Replace takes in a complete list: what is not in it does not exist.
+func (s *namespaceStore) Replace(list []any, _ string) error {
+	next := make(map[string]NamespaceState, len(list))
+	for _, obj := range list {
+		meta, ok := obj.(*metav1.PartialObjectMetadata)
+		if !ok {
+			return fmt.Errorf("expected a namespace's metadata, got %T", obj)
+		}
+		next[meta.Name] = stateOf(meta)
+	}
+	n := s.all
+	var told []string
+	n.mu.Lock()
+	if s.name != "" {
+		state := next[s.name]
+		if !n.named[s.name] || !n.states[s.name].equal(state) {
+			told = append(told, s.name)
+		}
+		n.named[s.name] = true
+		n.set(s.name, state)
+	} else {
+		for name := range n.states {
+			if _, still := next[name]; !still {
+				told = append(told, name)
+				delete(n.states, name)
+			}
+		}
+		for name, state := range next {
+			if !n.states[name].equal(state) {
+				told = append(told, name)
+				n.set(name, state)
+			}
+		}
+		n.listed = true
+	}
+	n.mu.Unlock()
+	for _, name := range told {
+		s.changed(name)
+	}
+	return nil
+}
+
+func (n *Namespaces) set(name string, state NamespaceState) {
+	if state.Exists {
+		n.states[name] = state
+	} else {
+		delete(n.states, name)
+	}
+}
+
+func stateOf(meta *metav1.PartialObjectMetadata) NamespaceState {
+	return NamespaceState{
+		Exists:      true,
+		Terminating: meta.DeletionTimestamp != nil,
+		UID:         string(meta.UID),
+		Labels:      meta.Labels,
+		Annotations: meta.Annotations,
+	}
+}
