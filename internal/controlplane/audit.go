@@ -1,0 +1,165 @@
+//go:build unix
+
+package controlplane
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// AuditEvent is one entry of the API server's audit log.
+type AuditEvent struct {
+	AuditID string `json:"auditID"`
+	// Stage is ResponseComplete; a watch also has an entry ResponseStarted, and
+	// its ResponseComplete comes when it ends.
+	Stage      string    `json:"stage"`
+	Level      string    `json:"level"`
+	RequestURI string    `json:"requestURI"`
+	Verb       string    `json:"verb"` // an apply is a patch
+	User       AuditUser `json:"user"`
+	// ImpersonatedUser is set where User acted as somebody else.
+	ImpersonatedUser *AuditUser      `json:"impersonatedUser"`
+	UserAgent        string          `json:"userAgent"`
+	SourceIPs        []string        `json:"sourceIPs"`
+	ObjectRef        *AuditObjectRef `json:"objectRef"`
+	ResponseStatus   *AuditStatus    `json:"responseStatus"`
+	// RequestObject and ResponseObject are the bodies of writes. That of a patch
+	// is the patch.
+	RequestObject  json.RawMessage `json:"requestObject"`
+	ResponseObject json.RawMessage `json:"responseObject"`
+	// RequestReceived is when the request came in, Time when this stage was
+	// reached, both in microseconds.
+	RequestReceived time.Time         `json:"requestReceivedTimestamp"`
+	Time            time.Time         `json:"stageTimestamp"`
+	Annotations     map[string]string `json:"annotations"`
+}
+
+// AuditUser is who made a request.
+type AuditUser struct {
+	Username string              `json:"username"`
+	UID      string              `json:"uid"`
+	Groups   []string            `json:"groups"`
+	Extra    map[string][]string `json:"extra"`
+}
+
+// AuditObjectRef is what a request was for; an empty Name stands for a list, a
+// watch or a collection.
+type AuditObjectRef struct {
+	Resource        string `json:"resource"`
+	Namespace       string `json:"namespace"`
+	Name            string `json:"name"`
+	UID             string `json:"uid"`
+	APIGroup        string `json:"apiGroup"`
+	APIVersion      string `json:"apiVersion"`
+	ResourceVersion string `json:"resourceVersion"`
+	Subresource     string `json:"subresource"`
+}
+
+// AuditStatus is how a request was answered.
+type AuditStatus struct {
+	Code    int    `json:"code"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// IsWrite tells whether the request asked to change something.
+func (e *AuditEvent) IsWrite() bool {
+	switch e.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
+}
+
+// Code returns the HTTP status of the answer, 0 where the entry has none.
+func (e *AuditEvent) Code() int {
+	if e.ResponseStatus == nil {
+		return 0
+	}
+	return e.ResponseStatus.Code
+}
+
+// auditPolicy has bodies of all writes, and of reads only who read what.
+// The stage RequestReceived would double each entry.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  nonResourceURLs: ["/healthz*", "/livez*", "/readyz*"]
+- level: Metadata
+  users: ["system:apiserver"]
+- level: RequestResponse
+  verbs: [create, update, patch, delete, deletecollection]
+- level: Metadata
+`
+
+// Audit returns all entries of the API server's audit log, oldest first, also
+// those from before it was restarted. It is empty with [Options].NoAudit.
+func (c *Cluster) Audit() ([]AuditEvent, error) { return c.AuditSince(time.Time{}) }
+
+// AuditSince returns the entries of requests that came in at that time or later.
+func (c *Cluster) AuditSince(since time.Time) ([]AuditEvent, error) {
+	file, err := os.Open(c.AuditFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the audit log of cluster %s: %w", c.name, err)
+	}
+	defer func() { _ = file.Close() }()
+	events, err := parseAudit(file, since)
+	if err != nil {
+		return nil, fmt.Errorf("reading the audit log of cluster %s: %w", c.name, err)
+	}
+	return events, nil
+}
+
+// AuditFile returns the path of the audit log: JSON, an entry a line.
+func (c *Cluster) AuditFile() string { return c.path("audit.log") }
+
+func parseAudit(reader io.Reader, since time.Time) ([]AuditEvent, error) {
+	// Clocks of clients are finer than the log's.
+	since = since.Truncate(time.Microsecond)
+	buffered := bufio.NewReaderSize(reader, 1<<20)
+	var events []AuditEvent
+	for number := 1; ; number++ {
+		line, err := buffered.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return events, nil // a line without an end is still being written
+		}
+		if err != nil {
+			return nil, err
+		}
+		var event AuditEvent
+		if err := json.Unmarshal(line, &event); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		if !event.RequestReceived.Before(since) {
+			events = append(events, event)
+		}
+	}
+}
+
+// trimAudit removes an entry that a killed API server did not write to its end;
+// the next one would be appended to it.
+func trimAudit(path string) error {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	end := bytes.LastIndexByte(content, '\n') + 1
+	if end == len(content) {
+		return nil
+	}
+	return os.Truncate(path, int64(end))
+}
