@@ -1,0 +1,238 @@
+package observe
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// The values of the label operation.
+const (
+	OperationCreate = "create"
+	OperationUpdate = "update"
+	OperationDelete = "delete"
+	OperationSync   = "sync"
+	OperationStatus = "status"
+)
+
+// The values of the label status.
+const (
+	StatusSuccess = "success"
+	StatusError   = "error"
+	StatusSkipped = "skipped"
+)
+
+// The values of the label error_type.
+const (
+	ErrorConflict   = "conflict"
+	ErrorNotFound   = "not_found"
+	ErrorValidation = "validation"
+	ErrorForbidden  = "forbidden"
+	ErrorTransient  = "transient"
+	ErrorUnknown    = "unknown"
+)
+
+// The values of the label state.
+const (
+	StateInStep  = "in_step"
+	StateWaiting = "waiting"
+	StateRefused = "refused"
+	StateForeign = "foreign"
+	StatePaused  = "paused"
+)
+
+var (
+	operations = []string{OperationCreate, OperationUpdate, OperationDelete, OperationSync, OperationStatus}
+	outcomes   = []string{StatusSuccess, StatusError, StatusSkipped}
+	errorTypes = []string{ErrorConflict, ErrorNotFound, ErrorValidation, ErrorForbidden, ErrorTransient, ErrorUnknown}
+	states     = []string{StateInStep, StateWaiting, StateRefused, StateForeign, StatePaused}
+	latencies  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+)
+
+// Metrics are all that Isthmus measures, in a registry of their own. No label ever holds a namespace or the name of an
+// object. The methods of a nil *Metrics do nothing.
+type Metrics struct {
+	registry   *prometheus.Registry
+	operations *prometheus.CounterVec
+	errors     *prometheus.CounterVec
+	success    *prometheus.GaugeVec
+	crossing   *prometheus.HistogramVec
+	returning  *prometheus.HistogramVec
+	objects    *prometheus.GaugeVec
+	rules      *prometheus.GaugeVec
+	reachable  *prometheus.GaugeVec
+}
+
+// NewMetrics registers the metrics; version is told in isthmus_build_info.
+func NewMetrics(version string) *Metrics {
+	flow := []string{"direction", "kind"}
+	with := func(more ...string) []string { return append(flow[:2:2], more...) }
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		operations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "isthmus_operations_total",
+			Help: "Operations on twins and on returned status, by outcome."}, with("operation", "status")),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "isthmus_errors_total",
+			Help: "Failed operations, by type of error."}, with("error_type")),
+		success: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isthmus_last_success_timestamp_seconds",
+			Help: "When an object was last brought in step, or found in step, as a Unix time; 0: never."}, flow),
+		crossing: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "isthmus_crossing_latency_seconds", Buckets: latencies,
+			Help: "From seeing a source's change to its twin having been written."}, flow),
+		returning: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "isthmus_status_return_latency_seconds", Buckets: latencies,
+			Help: "From seeing a twin's status change to the source's status having been written."}, flow),
+		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isthmus_objects",
+			Help: "Selected objects, by the state they are in."}, with("state")),
+		rules: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isthmus_rule_active",
+			Help: "Whether a rule's flow runs (1), or waits (0)."}, []string{"rule", "direction", "kind"}),
+		reachable: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isthmus_cluster_reachable",
+			Help: "Whether the cluster of a side answers us (1) or not (0)."}, []string{"side"}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_build_info", Help: "Always 1; what runs is in the labels.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()}})
+	build.Set(1)
+	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.rules, m.reachable, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Registry is where the metrics are gathered from; others may register theirs there too.
+func (m *Metrics) Registry() *prometheus.Registry {
+	if m == nil {
+		return prometheus.NewRegistry()
+	}
+	return m.registry
+}
+
+// SetRuleActive tells whether a rule's flow runs.
+func (m *Metrics) SetRuleActive(rule, direction, kind string, active bool) {
+	if m != nil {
+		m.rules.WithLabelValues(rule, direction, kind).Set(oneIf(active))
+	}
+}
+
+// RemoveRule forgets a rule that no longer exists.
+func (m *Metrics) RemoveRule(rule, direction, kind string) {
+	if m != nil {
+		m.rules.DeleteLabelValues(rule, direction, kind)
+	}
+}
+
+// SetReachable tells whether the cluster of a side ("local", "remote", or a remote's name) answers.
+func (m *Metrics) SetReachable(side string, reachable bool) {
+	if m != nil {
+		m.reachable.WithLabelValues(side).Set(oneIf(reachable))
+	}
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// FlowMetrics are one flow's share of the metrics of its direction and kind. The methods of a nil *FlowMetrics do
+// nothing.
+type FlowMetrics struct {
+	operations map[[2]string]prometheus.Counter
+	errors     map[string]prometheus.Counter
+	success    prometheus.Gauge
+	crossing   prometheus.Observer
+	returning  prometheus.Observer
+	gauges     map[string]prometheus.Gauge
+
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// ForFlow registers a flow: its series exist, at zero, from then on. Several flows may share a direction and a kind
+// (one for each remote); their objects add up.
+func (m *Metrics) ForFlow(direction, kind string) *FlowMetrics {
+	if m == nil {
+		return nil
+	}
+	f := &FlowMetrics{
+		operations: map[[2]string]prometheus.Counter{},
+		errors:     map[string]prometheus.Counter{},
+		gauges:     map[string]prometheus.Gauge{},
+		counts:     map[string]int{},
+		success:    m.success.WithLabelValues(direction, kind),
+		crossing:   m.crossing.WithLabelValues(direction, kind),
+		returning:  m.returning.WithLabelValues(direction, kind),
+	}
+	for _, operation := range operations {
+		for _, outcome := range outcomes {
+			f.operations[[2]string{operation, outcome}] = m.operations.WithLabelValues(direction, kind, operation, outcome)
+		}
+	}
+	for _, t := range errorTypes {
+		f.errors[t] = m.errors.WithLabelValues(direction, kind, t)
+	}
+	for _, s := range states {
+		f.gauges[s] = m.objects.WithLabelValues(direction, kind, s)
+	}
+	return f
+}
+
+// Operation counts an operation (Operation…) with its outcome (Status…). Other values are not counted.
+func (f *FlowMetrics) Operation(operation, status string) {
+	if f == nil {
+		return
+	}
+	if c := f.operations[[2]string{operation, status}]; c != nil {
+		c.Inc()
+	}
+}
+
+// Error counts an error by its type (Error…); any other type counts as unknown.
+func (f *FlowMetrics) Error(errorType string) {
+	if f == nil {
+		return
+	}
+	c := f.errors[errorType]
+	if c == nil {
+		c = f.errors[ErrorUnknown]
+	}
+	c.Inc()
+}
+
+// Crossed records how long a change took to reach the twin.
+func (f *FlowMetrics) Crossed(d time.Duration) {
+	if f != nil {
+		f.crossing.Observe(d.Seconds())
+	}
+}
+
+// StatusReturned records how long a status took to reach the source.
+func (f *FlowMetrics) StatusReturned(d time.Duration) {
+	if f != nil {
+		f.returning.Observe(d.Seconds())
+	}
+}
+
+// Success tells that an object was brought in step, or found so, at now.
+func (f *FlowMetrics) Success(now time.Time) {
+	if f != nil {
+		f.success.Set(float64(now.UnixMilli()) / 1000)
+	}
+}
+
+// SetObjects tells how many of the flow's objects are in a state (State…). Other states are not counted.
+func (f *FlowMetrics) SetObjects(state string, n int) {
+	if f == nil || f.gauges[state] == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gauges[state].Add(float64(n - f.counts[state]))
+	f.counts[state] = n
+}
+
+// Close takes the flow's objects out of the gauges; counters stay.
+func (f *FlowMetrics) Close() {
+	for _, s := range states {
+		f.SetObjects(s, 0)
+	}
+}

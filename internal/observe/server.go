@@ -1,0 +1,77 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Listen takes the address that health and metrics are served on. The error says what to do about it. An empty address
+// means not to serve: it gives nil, which Serve accepts.
+func Listen(address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("serving health and metrics: %s is in use by another process; name a free address with --listen (an empty one serves none): %w", address, err)
+	case err != nil:
+		return nil, fmt.Errorf("serving health and metrics on %q; name another address with --listen (an empty one serves none): %w", address, err)
+	}
+	return l, nil
+}
+
+// Serve answers /healthz (we run), /readyz (503 with the error of ready in the body until there is none) and /metrics
+// on l until ctx ends, then lets requests finish for a moment. It closes l. A nil l serves nothing.
+func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, ready func() error) error {
+	if l == nil {
+		<-ctx.Done()
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := ready(); err != nil {
+			say(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+			return
+		}
+		say(w, http.StatusOK, "ok")
+	})
+	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	server := &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          log.New(io.Discard, "", 0), // what a peer of this port does wrong is of no interest
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving health and metrics on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		server.Close()
+	}
+	<-failed
+	return nil
+}
+
+func say(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text+"\n")
+}
