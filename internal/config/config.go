@@ -1,0 +1,62 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"isthmus.dev/isthmus/internal/boundary"
+)
+
+// Config is a file's content, compiled.
+type Config struct {
+	// Rules in the order of the file.
+	Rules []*boundary.Rule
+	// Namespaces are the counterparts of local namespaces; nil: those of the same name. Then each rule's filter excludes
+	// the namespaces that may not be written on the remote side.
+	Namespaces boundary.NamespacePairs
+	// CreateNamespaces says whether missing counterparts are created.
+	CreateNamespaces bool
+	// MassDeletion is the setting of the guard (F8).
+	MassDeletion boundary.MassDeletion
+	// LogLevel is how much is logged.
+	LogLevel LogLevel
+	// Events says whether Events are written.
+	Events bool
+}
+
+// Load reads and compiles a file. Faults of its content come as Errors.
+func Load(path string) (*Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration %s: %w", path, err)
+	}
+	return Parse(filepath.ToSlash(path), data)
+}
+
+// Parse compiles a file's text; name is what messages call it. Its error is of type Errors, and holds all faults.
+func Parse(name string, data []byte) (*Config, error) {
+	r := newReport(name)
+	tree := readTree(data, r)
+	if tree == nil {
+		return nil, r.result()
+	}
+	r.values[""] = place(tree)
+	var file File
+	v := reflect.ValueOf(&file).Elem()
+	setDefaults(v)
+	d := decoder{report: r}
+	d.decode(tree, v, nil, Field{})
+	c := compile(&file, r)
+	if err := r.result(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}

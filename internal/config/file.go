@@ -1,0 +1,133 @@
+package config
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"isthmus.dev/isthmus/internal/boundary"
+)
+
+// The tags of the types in this file, beside json: required, default (a value), computed (a default that depends on
+// something else, in words), enum, later (values that a later version will have), min, max, minItems, pattern and
+// example. See Fields.
+
+// File is the whole file. Each of its rules names one kind that may cross; a kind that none names never does.
+type File struct {
+	// Version of the file format.
+	Version string `json:"version" required:"true" enum:"v1"`
+	// Level of the log; each level holds the ones before it.
+	LogLevel LogLevel `json:"log_level" enum:"error,warn,info,debug,trace" default:"info"`
+	// Whether Events are written on the sources to tell what happened to them.
+	EventsEnabled bool `json:"events_enabled" default:"true"`
+	// Number of objects that each rule handles at once, for the rules that do not set `workers`.
+	MaxConcurrentReconciles int `json:"max_concurrent_reconciles" default:"2" min:"1" max:"100"`
+	// Filters on namespaces for all rules.
+	GlobalFilters GlobalFilters `json:"globalFilters"`
+	// The counterparts of local namespaces: local name to remote name. Absent, every namespace has the counterpart of
+	// the same name, except those that start with `kube-`. Present, only the namespaces listed have one, and nothing
+	// else crosses. Two local namespaces may share a counterpart. A remote namespace can't start with `kube-`.
+	Namespaces map[string]string `json:"namespaces" minItems:"1" example:"{team-a: tenant-42-team-a}"`
+	// Whether a counterpart that does not exist is created. If false, objects wait until someone creates it.
+	CreateNamespaces bool `json:"createNamespaces" default:"false"`
+	// What happens when sources are found missing rather than seen being deleted, and their twins are more than half of
+	// a rule's and at least five: `Pause` holds those deletes until someone confirms them, `Allow` carries them out.
+	MassDeletion boundary.MassDeletion `json:"massDeletion" enum:"Pause,Allow" default:"Pause"`
+	// Labels that every twin gets. A rule's `extraLabels` win over them.
+	GlobalExtraLabels map[string]string `json:"globalExtraLabels" example:"{example.io/tenant: blue}"`
+	// The rules.
+	SyncResources []SyncResource `json:"syncResources"`
+}
+
+// LogLevel is how much is logged.
+type LogLevel string
+
+// The log levels, each holding the ones before it.
+const (
+	LogError LogLevel = "error"
+	LogWarn  LogLevel = "warn"
+	LogInfo  LogLevel = "info"
+	LogDebug LogLevel = "debug"
+	LogTrace LogLevel = "trace"
+)
+
+// GlobalFilters are filters on namespaces that hold for all rules. What they exclude never crosses. What they include is
+// what a rule without `matchNamespaces` of its own takes from. Kinds that have no namespace ignore them.
+type GlobalFilters struct {
+	// What may cross, for rules without `matchNamespaces`. Absent: everything that is not excluded.
+	Include []GlobalFilter `json:"include" minItems:"1"`
+	// What does not cross, whatever a rule says.
+	Exclude []GlobalFilter `json:"exclude" minItems:"1"`
+}
+
+// GlobalFilter is a choice of kinds in namespaces. At least one of its fields must be there.
+type GlobalFilter struct {
+	// A namespace, or a glob with `*`, `?` and `[a-z]`.
+	Namespace string `json:"namespace" default:"*" pattern:"^[-a-z0-9*?\\[\\]\\\\^]+$" example:"team-*"`
+	// Kinds, each as `Kind` or `group/version/Kind`. Absent: all kinds.
+	Resources []string `json:"resources" minItems:"1" example:"[Secret, example.io/v1/Widget]"`
+}
+
+// SyncResource is one rule: a kind that may cross, where to, and how. Several rules may name one kind if their
+// selectors or namespaces keep them apart, but only in one version.
+type SyncResource struct {
+	// Name of the rule in stamps, metrics, Events and messages; unique in the file. Keep it when you change the rule:
+	// a rule under a new name is another rule.
+	Name string `json:"name" computed:"<kind>-<direction>" pattern:"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$" example:"Widget-toHost"`
+	// Group and version of the kind, in which it is read and written: `v1`, `apps/v1`, `example.io/v1alpha1`.
+	APIVersion string `json:"apiVersion" required:"true" pattern:"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z]([-a-z0-9]*[a-z0-9])?$" example:"example.io/v1"`
+	// The kind, as manifests write it.
+	Kind string `json:"kind" required:"true" pattern:"^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$" example:"Widget"`
+	// Where the objects go: `toHost` carries local objects to the remote cluster.
+	Direction string `json:"direction" required:"true" enum:"toHost" later:"fromHost"`
+	// How they go: in `sync` the source's side owns the object, and the twin follows it.
+	Mode string `json:"mode" enum:"sync" later:"mirror" default:"sync"`
+	// Whether the twin's status is brought back to the source. The kind must have the status subresource.
+	StatusSync bool `json:"statusSync" default:"false"`
+	// Which objects cross. Absent: all of them.
+	Selector Selector `json:"selector"`
+	// What an object's annotations have to say about crossing. `All`: nothing. `AllowList`: only objects annotated
+	// `isthmus.dev/allow-reflection: "true"` cross. `DenyList`: all cross but those annotated
+	// `isthmus.dev/skip-reflection: "true"`.
+	Policy boundary.Policy `json:"policy" enum:"All,AllowList,DenyList" default:"All"`
+	// Fields that belong to the remote side, beside those that do so by default: they are neither copied nor removed,
+	// and a change of them is not put back. A path is a top-level field or deeper, `metadata.labels["key"]` or
+	// `metadata.annotations["key"]`; not `apiVersion`, `kind`, other metadata, `status`, or `spec` as a whole.
+	HostOwnedFields []string `json:"hostOwnedFields" computed:"by kind, e.g. operation for an Argo CD Application" example:"[spec.replicas]"`
+	// Label and annotation keys that do not cross, beside those that never do. An entry is a key, or `prefix/*`.
+	DropKeys []string `json:"dropKeys" example:"[example.io/*]"`
+	// Label and annotation keys that cross although they do not by default. An entry is a key, or `prefix/*`. Keys
+	// under `isthmus.dev/`, `vcluster.loft.sh/`, `kupe.cloud/` and `offloading.liqo.io/` never cross.
+	KeepKeys []string `json:"keepKeys" example:"[meta.helm.sh/*]"`
+	// What happens to the rule's twins when the rule is removed from the file. `Delete` deletes them, `Orphan` leaves
+	// them and takes Isthmus's marks off.
+	OnRemoval boundary.RemovalPolicy `json:"onRemoval" enum:"Delete,Orphan" default:"Delete"`
+	// What happens when someone else deletes a twin whose source stands. `Recreate` creates it again, `Hold` leaves it.
+	OnTwinDeleted boundary.TwinDeletedPolicy `json:"onTwinDeleted" enum:"Recreate,Hold" computed:"by kind: Hold for kinds that run to completion, such as Job, otherwise Recreate"`
+	// Number of the rule's objects handled at once.
+	Workers int `json:"workers" min:"1" max:"100" computed:"max_concurrent_reconciles"`
+	// Labels that the rule's twins get. They win over `globalExtraLabels` and over the source's own labels. Keys under
+	// `isthmus.dev/`, `vcluster.loft.sh/`, `kupe.cloud/` and `offloading.liqo.io/` are reserved.
+	ExtraLabels map[string]string `json:"extraLabels" example:"{example.io/tenant: green}"`
+}
+
+// Selector is the choice of the objects that a rule takes: those that match all of its fields.
+type Selector struct {
+	// Labels that an object must have, with these values.
+	MatchLabels map[string]string `json:"matchLabels" example:"{example.io/share: \"true\"}"`
+	// Further requirements on an object's labels.
+	MatchExpressions []SelectorRequirement `json:"matchExpressions"`
+	// Namespaces to take objects from, as names or globs with `*`, `?` and `[a-z]`; this overrides
+	// `globalFilters.include`. Absent: what the global filter includes, or else all namespaces.
+	MatchNamespaces []string `json:"matchNamespaces" minItems:"1" example:"[team-a, dev-*]"`
+	// Namespaces to take nothing from, as names or globs. Exclusion wins over inclusion.
+	ExcludeNamespaces []string `json:"excludeNamespaces" minItems:"1" example:"[dev-scratch]"`
+}
+
+// SelectorRequirement is a requirement on one label.
+type SelectorRequirement struct {
+	// Key of the label.
+	Key string `json:"key" required:"true" example:"example.io/tier"`
+	// How the label relates to the values.
+	Operator metav1.LabelSelectorOperator `json:"operator" required:"true" enum:"In,NotIn,Exists,DoesNotExist"`
+	// The values. At least one for `In` and `NotIn`, none for `Exists` and `DoesNotExist`.
+	Values []string `json:"values" example:"[web, api]"`
+}

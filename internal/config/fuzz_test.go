@@ -1,0 +1,75 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzParse: whatever the text, Parse returns a configuration or faults with positions inside the text, in order.
+func FuzzParse(f *testing.F) {
+	for _, tt := range strictCases {
+		if len(tt.text) < 10_000 {
+			f.Add([]byte(tt.text))
+		}
+	}
+	for _, tt := range checkCases {
+		f.Add([]byte(tt.text))
+	}
+	examples, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range examples {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := Parse("f", data)
+		if err == nil {
+			checkConfig(t, c)
+			return
+		}
+		var all Errors
+		if c != nil || !errors.As(err, &all) || len(all) == 0 {
+			t.Fatalf("config %v, error %#v", c, err)
+		}
+		if lines := strings.Count(err.Error(), "\n") + 1; lines != len(all) {
+			t.Errorf("%d lines for %d faults:\n%v", lines, len(all), err)
+		}
+		if !utf8.ValidString(err.Error()) {
+			t.Errorf("not UTF-8: %q", err)
+		}
+		last := position{1, 1}
+		for _, e := range all {
+			at := position{e.Line, e.Column}
+			if at.column < 1 || at.line < last.line || at.line == last.line && at.column < last.column || at.line > len(data)+1 {
+				t.Errorf("position %v after %v: %v", at, last, e)
+			}
+			last = at
+		}
+	})
+}
+
+// checkConfig checks what users of a Config rely on.
+func checkConfig(t *testing.T, c *Config) {
+	names := map[string]bool{}
+	for _, r := range c.Rules {
+		if r.Name == "" || names[r.Name] || r.Kind.Kind == "" || r.Kind.Version == "" || r.Selector == nil || r.Workers < 1 || r.Direction == "" || r.Policy == "" || r.OnRemoval == "" {
+			t.Errorf("incomplete rule: %+v", r)
+		}
+		names[r.Name] = true
+		if c.Namespaces == nil && r.Namespaces.Admits("kube-system") {
+			t.Errorf("rule %s may write to kube-system", r.Name)
+		}
+	}
+	if c.MassDeletion == "" || c.LogLevel == "" || c.Namespaces != nil && len(c.Namespaces) == 0 {
+		t.Errorf("incomplete configuration: %+v", c)
+	}
+}
