@@ -11,6 +11,8 @@ type kindDefault struct {
 	remoteOwned []ownedPath
 	// runsToCompletion kinds are not created again when others delete the twin (OnTwinDeleted: Hold).
 	runsToCompletion bool
+	// secret kinds hold values that nothing may show (F4).
+	secret bool
 }
 
 // ownedPath is a remote-owned place, unless the source holds a certain value at another one.
@@ -41,6 +43,7 @@ var kindDefaults = []kindDefault{
 		owned(`metadata.annotations["volume.kubernetes.io/storage-provisioner"]`),
 		owned(`metadata.annotations["volume.beta.kubernetes.io/storage-provisioner"]`),
 	}},
+	{group: "", kind: "Secret", secret: true},
 	{group: "", kind: "ServiceAccount", remoteOwned: []ownedPath{owned("secrets")}},
 	{group: "", kind: "Pod", runsToCompletion: true, remoteOwned: []ownedPath{owned("spec.nodeName")}},
 	{group: "batch", kind: "Job", runsToCompletion: true, remoteOwned: []ownedPath{
@@ -96,3 +99,6 @@ func (r *Rule) onTwinDeleted() TwinDeletedPolicy {
 // HoldsDeletedTwins reports whether a twin that others delete stays deleted (D4): then what has crossed must be
 // remembered over restarts.
 func (r *Rule) HoldsDeletedTwins() bool { return r.onTwinDeleted() == TwinDeletedHold }
+
+// HoldsSecrets reports whether the values of a kind's objects may not be shown in logs, Events or errors (F4).
+func HoldsSecrets(gvk schema.GroupVersionKind) bool { return defaultsOf(gvk).secret }

@@ -84,10 +84,11 @@ func desire(in *Input, rule *Rule) desired {
 		Source: in.Key, Twin: in.Place, SourceUID: source.GetUID(),
 	}
 
-	var content any = maps.Clone(source.Object)
-	delete(content.(map[string]any), "metadata")
-	delete(content.(map[string]any), "status")
-	content.(map[string]any)["metadata"] = metadataOf(source, rule)
+	own := make(map[string]any, len(source.Object)+2)
+	maps.Copy(own, source.Object)
+	delete(own, "status")
+	own["metadata"] = metadataOf(source, rule)
+	var content any = own
 	for _, path := range d.remoteOwned {
 		content = without(content, path)
 	}
@@ -96,9 +97,9 @@ func desire(in *Input, rule *Rule) desired {
 	}
 
 	d.body = content.(map[string]any)
-	metadata := maps.Clone(d.body["metadata"].(map[string]any))
-	labels := maps.Clone(metadata["labels"].(map[string]any))
-	annotations := maps.Clone(metadata["annotations"].(map[string]any))
+	// What belongs to the target side may be all of them; the stamp is written all the same.
+	metadata := extend(d.body["metadata"])
+	labels, annotations := extend(metadata["labels"]), extend(metadata["annotations"])
 	for k, v := range rule.ExtraLabels {
 		labels[k] = v
 	}
@@ -120,16 +121,24 @@ func desire(in *Input, rule *Rule) desired {
 
 // metadataOf returns the labels and annotations of a source that flow (P2, P6).
 func metadataOf(source *unstructured.Unstructured, rule *Rule) map[string]any {
-	filter := func(keys map[string]string) map[string]any {
+	filter := func(field string) map[string]any {
+		keys := rawMetadata(source, field)
 		out := make(map[string]any, len(keys)+len(stampKeys))
 		for k, v := range keys {
-			if rule.crosses(k) {
-				out[k] = v
+			if text, ok := v.(string); ok && rule.crosses(k) {
+				out[k] = text
 			}
 		}
 		return out
 	}
-	return map[string]any{"labels": filter(source.GetLabels()), "annotations": filter(source.GetAnnotations())}
+	return map[string]any{"labels": filter("labels"), "annotations": filter("annotations")}
+}
+
+// extend returns a copy of a map that can be written to, empty where there is none.
+func extend(v any) map[string]any {
+	out := map[string]any{}
+	maps.Copy(out, asObject(v))
+	return out
 }
 
 // hash returns the versioned hash of an apply body. The standard library writes maps in the order of their keys, so
@@ -153,6 +162,9 @@ func bind(body map[string]any, twin *unstructured.Unstructured) map[string]any {
 	return out
 }
 
+// Rebind ties the body of an Apply to a later state of the same twin.
+func Rebind(body map[string]any, twin *unstructured.Unstructured) map[string]any { return bind(body, twin) }
+
 // createOnly makes an apply body that the server refuses with a conflict when anything of that name exists (P3).
 func createOnly(body map[string]any) map[string]any {
 	out := maps.Clone(body)
@@ -169,20 +181,11 @@ func handover(twin *unstructured.Unstructured, place types.NamespacedName, paths
 	if !ok {
 		return nil
 	}
-	var body map[string]any
-	for _, path := range paths {
-		if part, ok := ownedPart(twin.Object, path, set); ok {
-			body = merge(body, part.(map[string]any))
-		}
-	}
-	if body == nil {
+	body, ok := ownedPart(twin.Object, paths, set).(map[string]any)
+	if !ok {
 		return nil
 	}
-	metadata, _ := body["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
+	metadata := extend(body["metadata"])
 	metadata["name"] = place.Name
 	if place.Namespace != "" {
 		metadata["namespace"] = place.Namespace
@@ -191,30 +194,21 @@ func handover(twin *unstructured.Unstructured, place types.NamespacedName, paths
 	return bind(body, twin)
 }
 
-// merge adds the content of b to a, item by item in lists.
-func merge(a, b map[string]any) map[string]any {
-	if a == nil {
-		return b
-	}
-	for k, v := range b {
-		switch v := v.(type) {
-		case map[string]any:
-			if have, ok := a[k].(map[string]any); ok {
-				a[k] = merge(have, v)
+func contains(list []string, s string) bool { return slices.Contains(list, s) }
+
+// CheckRemoteOwned reports a remote-owned path that the remote schema does not allow: parts of a list can be told
+// apart only by the keys of its items (O3).
+func (r *Rule) CheckRemoteOwned(schema *Schema) error {
+	for _, path := range r.RemoteOwned {
+		for i, step := range path {
+			if !step.EachItem {
 				continue
 			}
-		case []any:
-			// Parts of one list hold the same items in the same order: ownedPart goes through the twin's own.
-			if have, ok := a[k].([]any); ok && len(have) == len(v) {
-				for i := range v {
-					have[i] = merge(have[i].(map[string]any), v[i].(map[string]any))
-				}
-				continue
+			if list, ok := schema.At(path[:i]); ok && (list == nil || list.ListType != "map") {
+				return fmt.Errorf("rule %s: %s can't belong to the target side: the items of %s have no keys to tell them apart; name the whole list",
+					r.Name, path, path[:i])
 			}
 		}
-		a[k] = v
 	}
-	return a
+	return nil
 }
-
-func contains(list []string, s string) bool { return slices.Contains(list, s) }

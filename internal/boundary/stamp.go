@@ -42,19 +42,24 @@ type Stamp struct {
 
 // ReadStamp reads an object's stamp. Whole is false when a key is missing or damaged.
 func ReadStamp(obj *unstructured.Unstructured) (stamp Stamp, whole bool) {
-	annotations := obj.GetAnnotations()
-	source, okSource := parseName(annotations[AnnotationSource])
-	twin, okTwin := parseName(annotations[AnnotationTwin])
-	generation, err := strconv.ParseInt(annotations[AnnotationSourceGeneration], 10, 64)
+	labels, annotations := rawMetadata(obj, "labels"), rawMetadata(obj, "annotations")
+	annotation := func(key string) string {
+		text, _ := annotations[key].(string)
+		return text
+	}
+	source, okSource := parseName(annotation(AnnotationSource))
+	twin, okTwin := parseName(annotation(AnnotationTwin))
+	generation, err := strconv.ParseInt(annotation(AnnotationSourceGeneration), 10, 64)
+	origin, _ := labels[LabelOrigin].(string)
 	stamp = Stamp{
-		Origin:           obj.GetLabels()[LabelOrigin],
-		Writer:           annotations[AnnotationWriter],
-		Rule:             annotations[AnnotationRule],
+		Origin:           origin,
+		Writer:           annotation(AnnotationWriter),
+		Rule:             annotation(AnnotationRule),
 		Source:           source,
 		Twin:             twin,
-		SourceUID:        types.UID(annotations[AnnotationSourceUID]),
+		SourceUID:        types.UID(annotation(AnnotationSourceUID)),
 		SourceGeneration: generation,
-		Applied:          annotations[AnnotationApplied],
+		Applied:          annotation(AnnotationApplied),
 	}
 	whole = okSource && okTwin && err == nil && stamp.Origin != "" && stamp.Writer != "" && stamp.Rule != "" &&
 		stamp.SourceUID != "" && stamp.Applied != ""
@@ -103,6 +108,40 @@ func (id Identity) SourceOf(obj *unstructured.Unstructured) (source types.Namesp
 	return stamp.Source, id.Provenance(obj, stamp.Source) == OursForThis
 }
 
+// NamespaceBody is the create-only apply body of a remote namespace that belongs to this origin (N4).
+func (id Identity) NamespaceBody(name string) map[string]any {
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{
+			"name": name, "resourceVersion": "1",
+			"labels":      map[string]any{LabelOrigin: id.Cluster},
+			"annotations": map[string]any{AnnotationWriter: id.Writer()},
+		},
+	}
+}
+
+// ReleasePatch is the JSON patch that takes the stamp and all ownership off a twin and leaves its values, if the twin
+// is still in the state given.
+func ReleasePatch(twin *unstructured.Unstructured) []map[string]any {
+	patch := []map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": string(twin.GetUID())},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": twin.GetResourceVersion()},
+		{"op": "replace", "path": "/metadata/managedFields", "value": []any{map[string]any{}}},
+		{"op": "remove", "path": "/metadata/labels/" + escapePointer(LabelOrigin)},
+	}
+	for _, key := range stampKeys {
+		if key != LabelOrigin {
+			patch = append(patch, map[string]any{"op": "remove", "path": "/metadata/annotations/" + escapePointer(key)})
+		}
+	}
+	return patch
+}
+
+// escapePointer escapes a key for a JSON pointer (RFC 6901).
+func escapePointer(key string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}
+
 // FormatName writes namespace/name, or the name alone for a cluster-scoped object.
 func FormatName(n types.NamespacedName) string {
 	if n.Namespace == "" {
@@ -118,6 +157,11 @@ func parseName(text string) (types.NamespacedName, bool) {
 	}
 	ok := name != "" && !strings.Contains(name, "/") && (!namespaced || namespace != "")
 	return types.NamespacedName{Namespace: namespace, Name: name}, ok
+}
+
+// rawMetadata returns a map in an object's metadata as it stands, not copied: read it only.
+func rawMetadata(obj *unstructured.Unstructured, field string) map[string]any {
+	return asObject(asObject(obj.Object["metadata"])[field])
 }
 
 func nameOf(obj *unstructured.Unstructured) types.NamespacedName {

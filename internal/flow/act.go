@@ -1,0 +1,263 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/observe"
+)
+
+const levelTrace = observe.LevelTrace
+
+// act carries out a decision. again: decide once more at once.
+func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision) (again bool) {
+	switch d.Action {
+	case boundary.Nothing:
+		e.rest(in, d)
+		return false
+	case boundary.Hold, boundary.Refuse:
+		e.hold(ctx, in, d)
+		return false
+	}
+	isStatus := d.Action == boundary.ReturnStatus || d.Action == boundary.ClearStatus
+	wait := time.Duration(0)
+	e.states.with(in.Key, func(s *state) {
+		if isStatus {
+			wait = s.status.take(in.Now)
+		} else {
+			wait = s.spec.take(in.Now)
+		}
+	})
+	if wait > 0 {
+		e.queue.fair.want(in.Key, changes)
+		e.queue.AddAfter(in.Key, wait)
+		return false
+	}
+	side := e.remote
+	if isStatus {
+		side = e.local
+	}
+	if err := side.trust(ctx); err != nil {
+		e.failed(ctx, in, d, boundary.OpUpdate, err)
+		return false
+	}
+	ctx, cancel := writing(ctx)
+	defer cancel()
+	switch d.Action {
+	case boundary.Create:
+		return e.create(ctx, in, d)
+	case boundary.Apply:
+		return e.apply(ctx, in, d)
+	case boundary.Delete:
+		return e.delete(ctx, in, d)
+	case boundary.Release:
+		return e.release(ctx, in, d)
+	default:
+		return e.writeStatus(ctx, in, d)
+	}
+}
+
+// writing returns a context for a write: a stop does not cut it, but leaves it only so long.
+func writing(ctx context.Context) (context.Context, context.CancelFunc) {
+	write, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(stopGrace, cancel) })
+	return write, func() { stop(); cancel() }
+}
+
+// create makes a twin by a create-only apply.
+func (e *epoch) create(ctx context.Context, in boundary.Input, d boundary.Decision) bool {
+	if d.CreateNamespace {
+		switch created, err := e.createNamespace(ctx, in.Place.Namespace); {
+		case err != nil:
+			return e.failed(ctx, in, d, boundary.OpCreate, err)
+		case !created: // somebody else made it; whose it is, its watch tells
+			e.queue.AddRateLimited(in.Key)
+			return false
+		}
+	}
+	if d.Rule.HoldsDeletedTwins() {
+		if err := e.Ledger.RecordCrossed(ctx, d.Rule.Name, in.Source.GetUID()); err != nil {
+			e.log.Warn("The ledger can't be written", "error", err)
+			e.queue.AddRateLimited(in.Key)
+			return false
+		}
+	}
+	twin, err := e.patchTwin(ctx, in.Place, d.Body, boundary.FieldManager, true)
+	if err != nil {
+		return e.failed(ctx, in, d, boundary.OpCreate, err)
+	}
+	e.written(in, d, twin, "create", boundary.ReasonCreated, "Created")
+	return true
+}
+
+// apply brings a twin up to date, after handing over what is the target side's now.
+func (e *epoch) apply(ctx context.Context, in boundary.Input, d boundary.Decision) bool {
+	body := d.Body
+	if d.Handover != nil {
+		handed, err := e.patchTwin(ctx, in.Place, d.Handover, boundary.HandoverManager, false)
+		if err != nil {
+			return e.failed(ctx, in, d, boundary.OpUpdate, err)
+		}
+		body = boundary.Rebind(body, handed)
+	}
+	twin, err := e.patchTwin(ctx, in.Place, body, boundary.FieldManager, true)
+	if err != nil {
+		return e.failed(ctx, in, d, boundary.OpUpdate, err)
+	}
+	e.written(in, d, twin, "update", boundary.ReasonUpdated, "Updated")
+	return true
+}
+
+func (e *epoch) patchTwin(ctx context.Context, place types.NamespacedName, body map[string]any, manager string, force bool) (*unstructured.Unstructured, error) {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode the twin %s: %w", place, err)
+	}
+	return e.remote.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
+		Patch(ctx, place.Name, types.ApplyPatchType, encoded, metav1.PatchOptions{FieldManager: manager, Force: &force})
+}
+
+// written takes in a twin that was just written.
+func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *unstructured.Unstructured, operation string, reason boundary.Reason, verb string) {
+	e.twins.Put(twin)
+	e.metrics.Operation(operation, "success")
+	e.queue.Forget(in.Key)
+	now := time.Now()
+	e.metrics.Success(now)
+	e.states.with(in.Key, func(s *state) {
+		if !s.changed.IsZero() {
+			e.metrics.Crossed(now.Sub(s.changed))
+		}
+		s.changed, s.faults = time.Time{}, 0
+		s.memory.FaultHash, s.memory.Fault = "", ""
+		s.deleted = ""
+	})
+	e.log.Debug(verb+" the twin", "source", in.Key, "twin", in.Place, "rule", d.Rule.Name, "reasons", d.Reasons)
+	e.tell(in, d.Events...)
+	e.tell(in, boundary.Event{Reason: reason, Message: fmt.Sprintf("%s %s %s on the remote cluster", verb, e.Kind.Kind, boundary.FormatName(in.Place))})
+}
+
+// delete deletes a twin in the state that was decided on.
+func (e *epoch) delete(ctx context.Context, in boundary.Input, d boundary.Decision) bool {
+	if d.ClearFirst {
+		if err := e.clearUnselected(ctx, in); err != nil {
+			return e.failed(ctx, in, d, boundary.OpPatch, err)
+		}
+	}
+	background := metav1.DeletePropagationBackground
+	err := e.remote.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(in.Place.Namespace).
+		Delete(ctx, in.Place.Name, metav1.DeleteOptions{
+			PropagationPolicy: &background,
+			Preconditions:     &metav1.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion},
+		})
+	if err != nil {
+		return e.failed(ctx, in, d, boundary.OpDelete, err)
+	}
+	e.metrics.Operation("delete", "success")
+	e.metrics.Success(time.Now())
+	e.queue.Forget(in.Key)
+	e.states.with(in.Key, func(s *state) { s.deleted = d.UID })
+	e.log.Debug("Deleted the twin", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
+	e.tell(in, boundary.Event{Reason: boundary.ReasonDeleted, Message: fmt.Sprintf("Deleted %s %s on the remote cluster", e.Kind.Kind, boundary.FormatName(in.Place))})
+	return false // the watch tells when it is gone
+}
+
+// release takes the stamp and our ownership off a twin, and leaves the rest.
+func (e *epoch) release(ctx context.Context, in boundary.Input, d boundary.Decision) bool {
+	encoded, err := json.Marshal(boundary.ReleasePatch(in.Twin))
+	if err != nil {
+		return e.failed(ctx, in, d, boundary.OpPatch, err)
+	}
+	_, err = e.remote.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(in.Place.Namespace).
+		Patch(ctx, in.Place.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager})
+	if err != nil {
+		return e.failed(ctx, in, d, boundary.OpPatch, err)
+	}
+	e.metrics.Operation("update", "success")
+	e.states.with(in.Key, func(s *state) { s.deleted = d.UID })
+	e.log.Info("Let go of the twin", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
+	return false
+}
+
+// writeStatus writes, or removes, the status of a source.
+func (e *epoch) writeStatus(ctx context.Context, in boundary.Input, d boundary.Decision) bool {
+	source, err := e.patchStatus(ctx, in.Key, d.UID, d.Status, in.Source.Object["status"] != nil)
+	if err != nil {
+		return e.failed(ctx, in, d, boundary.OpPatch, err)
+	}
+	e.metrics.Operation("status", "success")
+	now := time.Now()
+	e.metrics.Success(now)
+	e.queue.Forget(in.Key)
+	result := boundary.StatusHash(source.Object["status"])
+	e.sources.Put(source)
+	e.states.with(in.Key, func(s *state) {
+		if !s.statusChanged.IsZero() {
+			e.metrics.StatusReturned(now.Sub(s.statusChanged))
+		}
+		s.statusChanged = time.Time{}
+		s.memory.StatusWritten, s.memory.StatusResult = "", ""
+		if result != d.StatusHash { // the server makes something else of it: remember what
+			s.memory.StatusWritten, s.memory.StatusResult = d.StatusHash, result
+		}
+	})
+	e.log.Debug("Returned the status", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
+	return true
+}
+
+// patchStatus replaces, or removes, the whole status of the source that has this UID.
+func (e *epoch) patchStatus(ctx context.Context, key types.NamespacedName, uid types.UID, status any, present bool) (*unstructured.Unstructured, error) {
+	patch := []map[string]any{{"op": "test", "path": "/metadata/uid", "value": string(uid)}}
+	switch {
+	case status != nil:
+		patch = append(patch, map[string]any{"op": "add", "path": "/status", "value": status})
+	case present:
+		patch = append(patch, map[string]any{"op": "remove", "path": "/status"})
+	}
+	encoded, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encode the status of %s: %w", key, err)
+	}
+	return e.local.Dynamic().Resource(e.plan.source.GroupVersionResource).Namespace(key.Namespace).
+		Patch(ctx, key.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager}, "status")
+}
+
+// clearUnselected removes the returned status from a source that is not selected any more, if it still stands: its
+// twin, of which the status speaks, is about to go (T2).
+func (e *epoch) clearUnselected(ctx context.Context, in boundary.Input) error {
+	stamp, _ := boundary.ReadStamp(in.Twin)
+	_, err := e.patchStatus(ctx, in.Key, stamp.SourceUID, nil, true)
+	if answer, _ := boundary.Classify(boundary.OpPatch, err); answer == boundary.Gone || answer == boundary.Stale {
+		return nil // it is gone, another one stands there, or it has no status
+	}
+	return err
+}
+
+// createNamespace makes a remote namespace that belongs to this origin (N4); created is false when there is one.
+func (e *epoch) createNamespace(ctx context.Context, name string) (created bool, err error) {
+	encoded, err := json.Marshal(e.Identity.NamespaceBody(name))
+	if err != nil {
+		return false, err
+	}
+	force := true
+	_, err = e.remote.Dynamic().Resource(namespaceResource).
+		Patch(ctx, name, types.ApplyPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager, Force: &force})
+	if apierrors.IsConflict(err) {
+		return false, nil
+	}
+	if err == nil {
+		e.log.Info("Created a namespace on the remote cluster", "namespace", name)
+	}
+	return err == nil, err
+}
+
+var namespaceResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}

@@ -1,0 +1,191 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/observe"
+)
+
+// staleWait is how long a stale answer waits for the watch to bring the change.
+const staleWait = time.Second
+
+// namespaceWait is how long a missing namespace is waited for when it can't be watched.
+const namespaceWait = 10 * time.Second
+
+// rest takes in that nothing is to be done.
+func (e *epoch) rest(in boundary.Input, d boundary.Decision) {
+	e.queue.Forget(in.Key)
+	e.waiting.done(in.Place, in.Key)
+	e.blockers.drop(in.Place)
+	if d.Rule == nil {
+		e.states.settle(in.Key, "")
+		if in.Twin == nil {
+			e.states.with(in.Key, func(s *state) { *s = state{spec: s.spec, status: s.status} })
+		}
+		return
+	}
+	e.states.settle(in.Key, inStep)
+}
+
+// hold takes in that something is waited for.
+func (e *epoch) hold(ctx context.Context, in boundary.Input, d boundary.Decision) {
+	how := pending
+	switch {
+	case d.Blocked:
+		how = foreign
+	case d.Until == boundary.UntilGuard:
+		how = paused
+	case d.Action == boundary.Refuse, d.Until == boundary.UntilRetry:
+		how = refused
+	}
+	e.states.settle(in.Key, how)
+	if d.Until == boundary.UntilPlaceFree || d.Until == boundary.UntilTwinGone {
+		e.waiting.wait(in.Place, in.Key)
+	} else {
+		e.waiting.done(in.Place, in.Key)
+	}
+	if d.Blocked && !e.isTwin(in.Twin) && e.blockers.at(in.Place) == nil {
+		e.queue.add(in.Key, changes) // it went in this moment
+	}
+	if d.Until == boundary.UntilRetry {
+		e.queue.AddAfter(in.Key, time.Until(d.RetryAt))
+	}
+	e.log.Debug("Held", "source", in.Key, "twin", in.Place, "until", d.Until, "reasons", d.Reasons)
+	e.tell(in, d.Events...)
+}
+
+// tell puts Events on the source.
+func (e *epoch) tell(in boundary.Input, events ...boundary.Event) {
+	if in.Source == nil {
+		return
+	}
+	for _, event := range events {
+		kind := corev1.EventTypeNormal
+		if event.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		e.Events.Emit(in.Source, kind, string(event.Reason), event.Message)
+	}
+}
+
+// failed takes in an answer that is not "done". again: decide once more at once.
+func (e *epoch) failed(ctx context.Context, in boundary.Input, d boundary.Decision, op boundary.Operation, err error) (again bool) {
+	answer, retryAfter := boundary.Classify(op, err)
+	e.metrics.Error(answer.ErrorType())
+	secret := boundary.HoldsSecrets(e.Kind)
+	switch answer {
+	case boundary.NotPermitted, boundary.QuotaExceeded, boundary.NamespaceTerminating, boundary.NamespaceMissing:
+		secret = false // such messages name verbs, kinds and amounts only
+	}
+	message := observe.Redact(err, secret)
+	e.log.Debug("A write failed", "source", in.Key, "twin", in.Place, "action", d.Action, "answer", answer, "error", message)
+	switch answer {
+	case boundary.Exists:
+		return e.lookAgain(ctx, in.Key, in.Place)
+	case boundary.Stale, boundary.Gone:
+		e.queue.AddAfter(in.Key, staleWait)
+		return false
+	case boundary.NamespaceMissing, boundary.NamespaceTerminating:
+		e.states.settle(in.Key, pending)
+		e.queue.AddAfter(in.Key, namespaceWait)
+		return false
+	case boundary.NotServed:
+		e.check()
+		e.queue.AddRateLimited(in.Key)
+		return false
+	case boundary.Unknown, boundary.Unauthenticated:
+		if isConnection(err) {
+			e.remote.doubt()
+			e.local.doubt()
+		}
+		e.states.with(in.Key, func(s *state) { s.uncertain = op != boundary.OpPatch })
+		e.states.settle(in.Key, pending)
+		if retryAfter > 0 {
+			e.queue.AddAfter(in.Key, retryAfter)
+		} else {
+			e.queue.AddRateLimited(in.Key)
+		}
+		return false
+	}
+	e.fault(in, d, answer, message)
+	return false
+}
+
+// fault takes in that the object, or the right to write it, is refused: it is said on the source, and tried again when
+// something changes, or after a while.
+func (e *epoch) fault(in boundary.Input, d boundary.Decision, answer boundary.Answer, message string) {
+	e.metrics.Operation(operationOf(d.Action), "error")
+	most := faultMost
+	if answer != boundary.Fault {
+		most = recheckMost // a right, a quota or a policy may change without any event that we see
+	}
+	wait := time.Duration(0)
+	e.states.with(in.Key, func(s *state) {
+		wait = min(most, faultFirst<<min(s.faults, 10))
+		s.faults++
+		if d.Hash != "" {
+			s.memory.FaultHash, s.memory.Fault, s.memory.RetryAt = d.Hash, message, time.Now().Add(wait)
+		}
+	})
+	e.states.settle(in.Key, refused)
+	e.queue.AddAfter(in.Key, wait)
+	if strings.Contains(message, "field not declared in schema") {
+		e.check() // the schema that we know may be out of date
+	}
+	e.log.Warn("Refused", "source", in.Key, "twin", in.Place, "action", d.Action, "why", answer, "error", message)
+	e.tell(in, boundary.Event{Warning: true, Reason: reasonOf(d.Action), Message: fmt.Sprintf("%s: %s", answer, message)})
+}
+
+// lookAgain reads what is at a place, live. It returns false, with the source queued for later, when that fails.
+func (e *epoch) lookAgain(ctx context.Context, key, place types.NamespacedName) bool {
+	found, err := e.remote.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
+		Get(ctx, place.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		e.log.Debug("Looking again failed", "twin", place, "reason", cluster.Reason(err), "error", err)
+		e.queue.AddRateLimited(key)
+		return false
+	case e.isTwin(found):
+		e.twins.Put(found)
+	default:
+		e.waiting.wait(place, key)
+		e.blockers.found(e.ctx, place, found)
+	}
+	e.states.with(key, func(s *state) { s.uncertain = false })
+	return true
+}
+
+func operationOf(a boundary.Action) string {
+	switch a {
+	case boundary.Create:
+		return "create"
+	case boundary.Delete:
+		return "delete"
+	case boundary.ReturnStatus, boundary.ClearStatus:
+		return "status"
+	}
+	return "update"
+}
+
+func reasonOf(a boundary.Action) boundary.Reason {
+	switch a {
+	case boundary.Create:
+		return boundary.ReasonCreateFailed
+	case boundary.Delete:
+		return boundary.ReasonDeleteFailed
+	case boundary.Apply, boundary.Release:
+		return boundary.ReasonUpdateFailed
+	}
+	return boundary.ReasonPatchFailed
+}

@@ -1,0 +1,326 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/store"
+)
+
+// epoch is a stretch of time in which both sides serve the kind from the same CRDs. What a flow knows of objects lives
+// in it, so that after a break everything that is absent counts as inferred.
+type epoch struct {
+	*Flow
+	plan     *plan
+	sources  *store.Store
+	twins    *store.Store
+	blockers *blockers
+	queue    *queue
+	states   *states
+	guard    *guard
+	confirm  *confirmer
+	local    *side
+	remote   *side
+	end      context.CancelCauseFunc
+	began    time.Time
+	ctx      context.Context // of the epoch, for watches that outlive a decision
+
+	schemaMu sync.RWMutex // guards plan.schema and plan.statusSchema
+	waiting  waitList
+	wound    map[string]bool // removed rules that are wound down
+}
+
+// errServing ends an epoch whose ground is gone; the lifecycle then waits for it to come back.
+var errServing = errors.New("how a side serves the kind changed")
+
+// runEpoch watches and works until ctx ends or the epoch's ground is gone. done: all rules are wound down.
+func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	e := &epoch{
+		Flow: f, plan: p, states: newStates(), end: end, began: time.Now(), ctx: ctx,
+		queue: newQueue(f.name), wound: map[string]bool{},
+		local: newSide(f.Local, f.Ledger.LocalUID()), remote: newSide(f.Remote, f.Ledger.RemoteUID()),
+	}
+	e.confirm = newConfirmer(e)
+	e.guard = newGuard(e)
+	e.blockers = newBlockers(e)
+	e.sources = store.New(store.Options{
+		Keep:    func(o *unstructured.Unstructured) bool { return boundary.Keeps(f.Rules, o, f.Pairs) },
+		Trim:    func(o *unstructured.Unstructured) { o.SetManagedFields(nil) },
+		Listing: e.guard.suspend,
+		Changed: e.sourceChanged,
+		Listed:  e.listed,
+	})
+	e.twins = store.New(store.Options{
+		Index: func(o *unstructured.Unstructured) (types.NamespacedName, bool) {
+			return f.Identity.SourceOf(o)
+		},
+		Listing: e.guard.suspend,
+		Changed: e.twinChanged,
+		Listed:  e.listed,
+	})
+	if err := e.recordCRD(ctx); err != nil {
+		return false, err
+	}
+
+	var tasks sync.WaitGroup
+	run := func(task func(context.Context)) { tasks.Go(func() { task(ctx) }) }
+	for _, scope := range p.sourceScopes {
+		w := e.watcher(e.local, p.source, scope, sourceSelector(f.Rules), e.sources.Feed(scope))
+		run(w.run)
+	}
+	for _, scope := range p.twinScopes {
+		w := e.watcher(e.remote, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, e.twins.Feed(scope))
+		run(w.run)
+	}
+	for range f.workers() {
+		run(e.work)
+	}
+	run(e.supervise)
+	f.setState(State{Active: true}, e)
+
+	<-ctx.Done()
+	e.queue.ShutDown()
+	tasks.Wait()
+	e.blockers.wait()
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errDone) {
+		return true, nil
+	}
+	return false, cause
+}
+
+// workers is the most that any of the rules asks for.
+func (f *Flow) workers() int {
+	n := 1
+	for _, rule := range f.Rules {
+		n = max(n, rule.Workers)
+	}
+	return n
+}
+
+// sourceSelector is the label selector for the server: the rules' own, when they agree.
+func sourceSelector(rules []*boundary.Rule) string {
+	selector := ""
+	for i, rule := range rules {
+		if i > 0 && rule.Selector.String() != selector {
+			return ""
+		}
+		selector = rule.Selector.String()
+	}
+	return selector
+}
+
+// recordCRD writes down which CRD the sources come from.
+func (e *epoch) recordCRD(ctx context.Context) error {
+	if e.plan.sourceCRD == nil || len(e.Rules) == 0 {
+		return nil
+	}
+	return e.Ledger.RecordCRD(ctx, e.plan.source.GroupResource(), e.plan.sourceCRD.UID)
+}
+
+// synced reports whether both sides are listed.
+func (e *epoch) synced() bool { return e.sources.AllSynced() && e.twins.AllSynced() }
+
+// ready reports whether both sides are listed as far as a source is concerned.
+func (e *epoch) ready(key types.NamespacedName) bool {
+	place, ok := boundary.TwinName(key, e.Pairs)
+	return (len(e.Rules) == 0 || e.sources.Synced(key.Namespace) || !e.sourceScope(key.Namespace)) &&
+		(!ok || e.twins.Synced(place.Namespace))
+}
+
+// sourceScope reports whether a namespace is watched for sources at all; one that is not has none.
+func (e *epoch) sourceScope(namespace string) bool {
+	for _, scope := range e.plan.sourceScopes {
+		if scope == "" || scope == namespace {
+			return true
+		}
+	}
+	return false
+}
+
+// sourceChanged takes in a change of a source.
+func (e *epoch) sourceChanged(c store.Change) {
+	e.states.with(c.Key, func(s *state) {
+		if c.Live && c.Old != nil && (c.New == nil || c.New.GetUID() != c.Old.GetUID()) {
+			s.gone, s.goneAt = c.Old.GetUID(), time.Now()
+		}
+		if c.Live && s.changed.IsZero() {
+			s.changed = time.Now()
+		}
+	})
+	e.queue.add(c.Key, laneOf(c))
+}
+
+// twinChanged takes in a change of a twin.
+func (e *epoch) twinChanged(c store.Change) {
+	keys := map[types.NamespacedName]bool{}
+	for _, obj := range []*unstructured.Unstructured{c.Old, c.New} {
+		if obj == nil {
+			continue
+		}
+		if source, ok := e.Identity.SourceOf(obj); ok {
+			keys[source] = true
+		}
+	}
+	for _, key := range e.waiting.at(c.Key) {
+		keys[key] = true
+	}
+	for key := range keys {
+		if c.Live {
+			e.states.with(key, func(s *state) {
+				if s.statusChanged.IsZero() {
+					s.statusChanged = time.Now()
+				}
+			})
+		}
+		e.queue.add(key, laneOf(c))
+	}
+}
+
+func laneOf(c store.Change) lane {
+	if c.Live {
+		return changes
+	}
+	return resyncs
+}
+
+// listed queues everything of a scope that has just been listed: what came before its other side was listed was
+// passed over.
+func (e *epoch) listed(string) {
+	e.enqueueAll()
+	e.guard.recount()
+	e.log.Debug("Listed", "sources", e.sources.Len(), "twins", e.twins.Len())
+}
+
+// enqueueAll queues every source and the source of every twin.
+func (e *epoch) enqueueAll() { e.enqueue(func(types.NamespacedName) bool { return true }) }
+
+// enqueue queues the sources, and the sources of twins, that match.
+func (e *epoch) enqueue(match func(source types.NamespacedName) bool) {
+	var keys []types.NamespacedName
+	e.sources.Each("", func(o *unstructured.Unstructured) bool {
+		keys = append(keys, types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()})
+		return true
+	})
+	e.twins.Each("", func(o *unstructured.Unstructured) bool {
+		if source, ok := e.Identity.SourceOf(o); ok {
+			keys = append(keys, source)
+		}
+		return true
+	})
+	for _, key := range keys {
+		if match(key) {
+			e.queue.add(key, resyncs)
+		}
+	}
+}
+
+// namespaceChanged queues the sources whose twins belong into a remote namespace.
+func (e *epoch) namespaceChanged(name string) {
+	e.enqueue(func(source types.NamespacedName) bool {
+		place, ok := boundary.TwinName(source, e.Pairs)
+		return ok && place.Namespace == name
+	})
+}
+
+// supervise looks after what no event tells: the ground that the epoch stands on, the guard, and the end of a wind-down.
+func (e *epoch) supervise(ctx context.Context) {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.kick:
+			e.revalidate(ctx)
+		case <-ticker.C:
+			e.sweep(ctx)
+		}
+	}
+}
+
+// sweepEvery is how often an epoch tidies up; nothing waits for it but held deletes that somebody allows.
+const sweepEvery = 5 * time.Second
+
+// revalidate ends the epoch when a side no longer serves the kind from the same CRD, and takes in a changed schema.
+func (e *epoch) revalidate(ctx context.Context) {
+	fresh, err := e.prepare(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		if fresh == nil || isConnection(err) {
+			e.log.Debug("Looking at both sides again failed", "error", err)
+			time.AfterFunc(recheckFirst, e.check)
+			return
+		}
+		e.end(fmt.Errorf("%w: %w", errServing, err))
+		return
+	}
+	if !sameCRD(fresh.sourceCRD, e.plan.sourceCRD) || !sameCRD(fresh.twinCRD, e.plan.twinCRD) {
+		e.end(fmt.Errorf("%w: the CRD of %s is another one than before", errServing, e.Kind.Kind))
+		return
+	}
+	if crdGeneration(fresh.twinCRD) != crdGeneration(e.plan.twinCRD) || crdGeneration(fresh.sourceCRD) != crdGeneration(e.plan.sourceCRD) {
+		e.log.Info("A schema changed; all objects are looked at again")
+		e.schemaMu.Lock()
+		e.plan.schema, e.plan.statusSchema = fresh.schema, fresh.statusSchema
+		e.plan.sourceCRD, e.plan.twinCRD = fresh.sourceCRD, fresh.twinCRD
+		e.schemaMu.Unlock()
+		e.states.forgetFaults()
+		e.enqueueAll()
+	}
+}
+
+// schemas returns what both sides declare at the moment.
+func (e *epoch) schemas() (remote, status *boundary.Schema) {
+	e.schemaMu.RLock()
+	defer e.schemaMu.RUnlock()
+	return e.plan.schema, e.plan.statusSchema
+}
+
+// waitList remembers which sources wait for a place on the other side.
+type waitList struct {
+	mu     sync.Mutex
+	places map[types.NamespacedName]map[types.NamespacedName]bool
+}
+
+func (w *waitList) wait(place, source types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.places == nil {
+		w.places = map[types.NamespacedName]map[types.NamespacedName]bool{}
+	}
+	if w.places[place] == nil {
+		w.places[place] = map[types.NamespacedName]bool{}
+	}
+	w.places[place][source] = true
+}
+
+func (w *waitList) done(place, source types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.places[place], source)
+	if len(w.places[place]) == 0 {
+		delete(w.places, place)
+	}
+}
+
+func (w *waitList) at(place types.NamespacedName) []types.NamespacedName {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var sources []types.NamespacedName
+	for source := range w.places[place] {
+		sources = append(sources, source)
+	}
+	return sources
+}

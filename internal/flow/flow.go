@@ -1,0 +1,375 @@
+// Package flow runs the rules of one kind in one direction between two clusters: it watches both sides, queues the
+// sources that changed, asks boundary.Decide what to do, does it, and takes in the answers. It decides nothing itself.
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/ledger"
+	"isthmus.dev/isthmus/internal/observe"
+)
+
+// How long things are waited for. A failed object is tried again after retryFirst, then twice as long each time, up to
+// retryMost (F3).
+const (
+	retryFirst   = 500 * time.Millisecond
+	retryMost    = 30 * time.Second
+	faultFirst   = 5 * time.Second
+	faultMost    = 5 * time.Minute
+	recheckFirst = 2 * time.Second
+	recheckMost  = 30 * time.Second
+	// writeTimeout bounds one write; after a stop, the write in flight gets stopGrace.
+	writeTimeout = 30 * time.Second
+	stopGrace    = 4 * time.Second
+)
+
+// Options are what a Flow runs with.
+type Options struct {
+	Identity boundary.Identity
+	Kind     schema.GroupVersionKind
+	// Rules are the rules of the kind; Removed those of earlier runs that are to be wound down (D5).
+	Rules   []*boundary.Rule
+	Removed []boundary.RemovedRule
+	Pairs   boundary.NamespacePairs
+	// TwinNamespaces are the remote namespaces in which twins may be, by the ledger too; nil: any.
+	TwinNamespaces []string
+
+	Local, Remote *cluster.Cluster
+	// Namespaces are the remote side's.
+	Namespaces       *cluster.Namespaces
+	CreateNamespaces bool
+	MassDeletion     boundary.MassDeletion
+	Ledger           *ledger.Ledger
+	Events           *observe.Events
+	Metrics          *observe.Metrics
+	Logger           *slog.Logger
+}
+
+// Flow runs the rules of one kind.
+type Flow struct {
+	Options
+	name    string
+	log     *slog.Logger
+	metrics *observe.FlowMetrics
+
+	kick chan struct{} // something that the lifecycle depends on may have changed
+
+	mu    sync.Mutex
+	state State
+	epoch *epoch
+}
+
+// State is how a flow stands.
+type State struct {
+	// Active: both sides are watched and work is done. Ready: besides, all is listed for the first time.
+	Active, Ready bool
+	// Starting: neither side has been looked at yet.
+	Starting bool
+	// Reason says why it is not active.
+	Reason string
+}
+
+// New makes a Flow; Run runs it.
+func New(o Options) *Flow {
+	f := &Flow{
+		Options: o,
+		name:    strings.ToLower(o.Kind.Kind),
+		log:     o.Logger.With("kind", o.Kind.Kind, "group", o.Kind.Group),
+		metrics: o.Metrics.ForFlow(string(boundary.ToRemote), o.Kind.Kind),
+		kick:    make(chan struct{}, 1),
+		state:   State{Starting: true, Reason: "starting"},
+	}
+	return f
+}
+
+// State returns how the flow stands.
+func (f *Flow) State() State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.state
+	if s.Active && f.epoch != nil {
+		s.Ready = f.epoch.synced()
+		if !s.Ready {
+			s.Reason = "not everything is listed yet"
+		}
+	}
+	return s
+}
+
+// Name returns the kind, for messages.
+func (f *Flow) Name() string { return f.Kind.Kind }
+
+// NamespaceChanged tells the flow that the state of a remote namespace changed.
+func (f *Flow) NamespaceChanged(name string) {
+	f.mu.Lock()
+	e := f.epoch
+	f.mu.Unlock()
+	if e != nil {
+		e.namespaceChanged(name)
+	}
+}
+
+// Run runs the flow until ctx ends, or until all its rules are removed ones and wound down. Whatever is wrong on
+// either side is waited for (F1, S7).
+func (f *Flow) Run(ctx context.Context) {
+	crds := crdWatch{flow: f}
+	defer crds.stop()
+	delay := recheckFirst
+	for ctx.Err() == nil {
+		plan, err := f.prepare(ctx)
+		if plan != nil {
+			crds.watch(ctx, plan)
+		}
+		if err != nil {
+			f.setState(State{Reason: err.Error()}, nil)
+			f.waitKick(ctx, delay)
+			delay = min(2*delay, recheckMost)
+			continue
+		}
+		delay = recheckFirst
+		done, err := f.runEpoch(ctx, plan)
+		if done {
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			f.setState(State{Reason: err.Error()}, nil)
+			f.waitKick(ctx, recheckFirst)
+		}
+	}
+}
+
+// crdWatch lets the lifecycle look again when the kind's CRD changes on either side.
+type crdWatch struct {
+	flow    *Flow
+	watched schema.GroupResource
+	cancel  context.CancelFunc
+}
+
+func (w *crdWatch) watch(ctx context.Context, p *plan) {
+	gr := p.source.GroupResource()
+	if gr == w.watched || boundary.BuiltinGroup(gr.Group) {
+		return
+	}
+	w.stop()
+	ctx, w.cancel = context.WithCancel(ctx)
+	w.watched = gr
+	w.flow.Local.WatchCRD(ctx, gr, w.flow.check)
+	w.flow.Remote.WatchCRD(ctx, p.twin.GroupResource(), w.flow.check)
+}
+
+func (w *crdWatch) stop() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+}
+
+// check makes the lifecycle look at both sides again.
+func (f *Flow) check() {
+	select {
+	case f.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (f *Flow) waitKick(ctx context.Context, most time.Duration) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-f.kick:
+	case <-timer.C:
+	}
+}
+
+func (f *Flow) setState(s State, e *epoch) {
+	f.mu.Lock()
+	changed := f.state != s
+	f.state, f.epoch = s, e
+	f.mu.Unlock()
+	for _, rule := range f.Rules {
+		f.Metrics.SetRuleActive(rule.Name, string(rule.Direction), rule.Kind.Kind, s.Active)
+	}
+	if changed && s.Active {
+		f.log.Info("The flow runs")
+	} else if changed {
+		f.log.Warn("The flow waits", "reason", s.Reason)
+	}
+}
+
+// plan is how both sides serve the kind at the moment.
+type plan struct {
+	source, twin       cluster.Resource
+	sourceCRD, twinCRD *cluster.CRD
+	schema             *boundary.Schema // what the remote side declares
+	statusSchema       *boundary.Schema // what the local side declares of status
+	sourceScopes       []string
+	twinScopes         []string
+}
+
+// prepare asks both sides whether and how the flow can run. The plan may be partly filled in together with an error,
+// which says what is waited for.
+func (f *Flow) prepare(ctx context.Context) (*plan, error) {
+	p := &plan{}
+	var err error
+	if err := f.identify(ctx); err != nil {
+		return nil, err
+	}
+	if p.source, err = f.Local.Resource(ctx, f.Kind); err != nil && !(errors.Is(err, cluster.ErrNotServed) && len(f.Rules) == 0) {
+		return f.guess(p), err
+	}
+	if p.twin, err = f.Remote.Resource(ctx, f.Kind); err != nil {
+		return f.guess(p), err
+	}
+	if len(f.Rules) == 0 {
+		p.source = p.twin
+	}
+	if !p.twin.Namespaced {
+		return p, fmt.Errorf("%s is cluster-scoped: such kinds do not cross under their own names", f.Kind.Kind)
+	}
+	if p.sourceCRD, err = f.crd(ctx, f.Local, p.source.GroupResource()); err != nil {
+		return p, err
+	}
+	if p.twinCRD, err = f.crd(ctx, f.Remote, p.twin.GroupResource()); err != nil {
+		return p, err
+	}
+	if p.schema, err = f.Remote.Schema(ctx, f.Kind); err != nil {
+		return p, fmt.Errorf("the remote schema of %s: %w", f.Kind.Kind, err)
+	}
+	for _, rule := range f.Rules {
+		if rule.ReturnStatus && !p.source.Status {
+			return p, fmt.Errorf("rule %s asks for statusSync, but %s has no status subresource on the local cluster: status could not be told from spec", rule.Name, f.Kind.Kind)
+		}
+		if rule.ReturnStatus && !p.twin.Status {
+			return p, fmt.Errorf("rule %s asks for statusSync, but %s has no status subresource on the remote cluster", rule.Name, f.Kind.Kind)
+		}
+		if err := rule.CheckRemoteOwned(p.schema); err != nil {
+			return p, err
+		}
+		if rule.ReturnStatus && p.statusSchema == nil {
+			local, err := f.Local.Schema(ctx, f.Kind)
+			if err != nil {
+				return p, fmt.Errorf("the local schema of %s: %w", f.Kind.Kind, err)
+			}
+			p.statusSchema, _ = local.At(boundary.Path{{Field: "status"}})
+		}
+	}
+	return p, f.scopes(ctx, p)
+}
+
+// identify makes sure that both clusters are those of the ledger (F7).
+func (f *Flow) identify(ctx context.Context) error {
+	for _, side := range []struct {
+		cluster *cluster.Cluster
+		want    string
+	}{{f.Local, f.Ledger.LocalUID()}, {f.Remote, f.Ledger.RemoteUID()}} {
+		uid, err := side.cluster.UID(ctx)
+		if err != nil {
+			return err
+		}
+		if uid != side.want {
+			return fmt.Errorf("the %s cluster is another one than before (its kube-system has UID %s, the ledger says %s): nothing is touched; if it was replaced on purpose, delete the ledger and start again",
+				side.cluster.Role(), uid, side.want)
+		}
+	}
+	return nil
+}
+
+// guess fills in where the CRD of a kind that is not served would be, so that its coming can be watched for.
+func (f *Flow) guess(p *plan) *plan {
+	known := p.twin
+	if p.source.Resource != "" {
+		known = p.source
+	}
+	if known.Resource == "" {
+		known.GroupVersionResource, _ = meta.UnsafeGuessKindToResource(f.Kind)
+	}
+	if p.source.Resource == "" {
+		p.source.GroupVersionResource = known.GroupVersionResource
+	}
+	if p.twin.Resource == "" {
+		p.twin.GroupVersionResource = known.GroupVersionResource
+	}
+	return p
+}
+
+// crd reads the CRD behind a resource; nil: there is none. A terminating one is as good as not served.
+func (f *Flow) crd(ctx context.Context, c *cluster.Cluster, gr schema.GroupResource) (*cluster.CRD, error) {
+	if boundary.BuiltinGroup(gr.Group) {
+		return nil, nil
+	}
+	crd, err := c.CRD(ctx, gr)
+	if err != nil {
+		return nil, err
+	}
+	if crd != nil && crd.Terminating {
+		return nil, fmt.Errorf("%s cluster: the CRD of %s is being deleted", c.Role(), f.Kind.Kind)
+	}
+	return crd, nil
+}
+
+// scopes finds out how to watch: with one watch where RBAC allows it, else with one a namespace. Sources are watched
+// by namespace also where the rules stay in a few.
+func (f *Flow) scopes(ctx context.Context, p *plan) (err error) {
+	sources, listable := f.sourceNamespaces()
+	if len(f.Rules) > 0 {
+		if listable && len(sources) <= fewNamespaces {
+			p.sourceScopes = sources
+		} else if p.sourceScopes, err = f.scopesOf(ctx, f.Local, p.source, sources, listable); err != nil {
+			return err
+		}
+	}
+	p.twinScopes, err = f.scopesOf(ctx, f.Remote, p.twin, f.TwinNamespaces, f.TwinNamespaces != nil)
+	return err
+}
+
+// fewNamespaces is how many watches of one namespace each are taken for less than one of the whole cluster.
+const fewNamespaces = 8
+
+func (f *Flow) scopesOf(ctx context.Context, c *cluster.Cluster, r cluster.Resource, namespaces []string, listable bool) ([]string, error) {
+	for _, verb := range []string{"list", "watch"} {
+		ok, err := c.Can(ctx, verb, r.GroupVersionResource, "", "")
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			continue
+		}
+		if !listable {
+			return nil, fmt.Errorf("%s cluster: RBAC lacks the verb %s on %s in all namespaces, and the rules do not say in which namespaces it would do", c.Role(), verb, r.GroupResource())
+		}
+		return namespaces, nil
+	}
+	return []string{""}, nil
+}
+
+// sourceNamespaces returns the local namespaces that the rules stay in, where these can be listed.
+func (f *Flow) sourceNamespaces() ([]string, bool) {
+	set := map[string]bool{}
+	for _, rule := range f.Rules {
+		names, ok := rule.SourceNamespaces(f.Pairs)
+		if !ok {
+			return nil, false
+		}
+		for _, name := range names {
+			set[name] = true
+		}
+	}
+	names := make([]string, 0, len(set))
+	for name := range set {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, true
+}

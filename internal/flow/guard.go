@@ -1,0 +1,167 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"isthmus.dev/isthmus/internal/boundary"
+)
+
+// massLeast is the least number of inferred deletes that the guard holds; they must also be more than half of a flow's
+// twins (F8).
+const massLeast = 5
+
+// errDone ends an epoch of which nothing is left to do.
+var errDone = errors.New("all rules are wound down")
+
+// guard holds deletes that were inferred, while not everything is listed yet and when they are too many (F8).
+type guard struct {
+	epoch *epoch
+
+	mu      sync.Mutex
+	current boundary.Guard
+	allowed bool
+	told    bool
+}
+
+func newGuard(e *epoch) *guard {
+	return &guard{epoch: e, current: boundary.Guard{Paused: true}}
+}
+
+func (g *guard) get() boundary.Guard {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.current
+}
+
+// suspend holds inferred deletes until recount has looked at all of them.
+func (g *guard) suspend() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.current.Paused, g.allowed = true, false
+}
+
+// recount looks at every twin, once everything is listed, and lets inferred deletes go on unless they are too many.
+func (g *guard) recount() {
+	e := g.epoch
+	if !e.synced() {
+		return
+	}
+	var twins []*unstructured.Unstructured
+	e.twins.Each("", func(o *unstructured.Unstructured) bool {
+		twins = append(twins, o)
+		return true
+	})
+	ours, deletes := 0, 0
+	for _, twin := range twins {
+		source, ok := e.Identity.SourceOf(twin)
+		if !ok {
+			continue
+		}
+		ours++
+		in := e.input(source, twin, types.NamespacedName{Namespace: twin.GetNamespace(), Name: twin.GetName()})
+		in.Guard, in.Confirmed = boundary.Guard{}, true
+		if boundary.Decide(in).Guarded {
+			deletes++
+		}
+	}
+	tooMany := deletes >= massLeast && 2*deletes > ours
+
+	g.mu.Lock()
+	was := g.current.Paused
+	g.current = boundary.Guard{Deletes: deletes, Twins: ours}
+	g.current.Paused = tooMany && !g.allowed && e.MassDeletion != boundary.MassDeletionAllow
+	now, tell := g.current.Paused, g.current.Paused && !g.told
+	g.told = now
+	g.mu.Unlock()
+	if tell {
+		e.log.Warn(fmt.Sprintf("Deletes are paused: %d of %d twins would go for a reason that was only inferred. Look whether the sources are really gone; annotate the ledger, or set massDeletion: Allow, to let them go", deletes, ours))
+	}
+	if was && !now {
+		e.enqueueAll()
+	}
+}
+
+// sweep tidies up: it lets held deletes go when somebody allows it, ends wind-downs, and drops idle states.
+func (e *epoch) sweep(ctx context.Context) {
+	e.states.sweep(time.Now())
+	for _, o := range outcomes {
+		e.metrics.SetObjects(string(o), e.states.count()[o])
+	}
+	if !e.synced() {
+		return
+	}
+	if g := e.guard.get(); g.Paused {
+		e.guard.release(ctx)
+	}
+	if len(e.Removed) > 0 {
+		e.finishWindDown(ctx)
+	}
+	for _, rule := range e.Rules {
+		if rule.HoldsDeletedTwins() {
+			e.forgetCrossed(ctx, rule)
+		}
+	}
+}
+
+// release looks whether somebody allowed the held deletes, or the sources came back.
+func (g *guard) release(ctx context.Context) {
+	e := g.epoch
+	var names []string
+	for _, rule := range e.Rules {
+		names = append(names, rule.Name)
+	}
+	allowed, err := e.Ledger.TakeMassDeletionAllowance(ctx, names)
+	if err != nil {
+		e.log.Warn("Whether held deletes may go on can't be read", "error", err)
+		return
+	}
+	g.mu.Lock()
+	g.allowed = g.allowed || allowed
+	g.mu.Unlock()
+	g.recount()
+}
+
+// finishWindDown forgets removed rules that have no twin left (D5).
+func (e *epoch) finishWindDown(ctx context.Context) {
+	left := map[string]bool{}
+	e.twins.Each("", func(o *unstructured.Unstructured) bool {
+		if _, ok := e.Identity.SourceOf(o); ok {
+			stamp, _ := boundary.ReadStamp(o)
+			left[stamp.Rule] = true
+		}
+		return true
+	})
+	for _, removed := range e.Removed {
+		if left[removed.Name] || e.wound[removed.Name] {
+			continue
+		}
+		if err := e.Ledger.Forget(ctx, removed.Name); err != nil {
+			e.log.Warn("The ledger can't be written", "error", err)
+			return
+		}
+		e.wound[removed.Name] = true
+		e.log.Info("A removed rule is wound down", "rule", removed.Name)
+	}
+	if len(e.Rules) == 0 && len(e.wound) == len(e.Removed) {
+		e.end(errDone)
+	}
+}
+
+// forgetCrossed drops from the ledger what is remembered of sources that are gone.
+func (e *epoch) forgetCrossed(ctx context.Context, rule *boundary.Rule) {
+	standing := map[types.UID]bool{}
+	e.sources.Each("", func(o *unstructured.Unstructured) bool {
+		standing[o.GetUID()] = true
+		return true
+	})
+	if err := e.Ledger.ForgetCrossed(ctx, rule.Name, func(uid types.UID) bool { return !standing[uid] }); err != nil {
+		e.log.Warn("The ledger can't be written", "error", err)
+	}
+}

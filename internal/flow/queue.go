@@ -1,0 +1,168 @@
+package flow
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// resyncShare lets one resync through after this many new changes in a row, so that neither starves.
+const resyncShare = 8
+
+// lane says how soon a key is wanted.
+type lane int
+
+const (
+	changes lane = iota // somebody changed something just now
+	resyncs             // nobody is waiting
+)
+
+// fairQueue orders a workqueue (F9): new changes come before resyncs, and within each the namespaces take turns, so
+// that no namespace's backlog delays another's.
+type fairQueue struct {
+	mu     sync.Mutex
+	wanted map[types.NamespacedName]lane   // the lane for the next Push; absent: resyncs
+	queued map[types.NamespacedName]uint64 // key → the number of its valid ticket
+	next   uint64
+	lanes  [2]turns
+	run    int // changes popped in a row
+}
+
+// ticket is a place in a lane; it is void when the key has got another one since.
+type ticket struct {
+	key    types.NamespacedName
+	number uint64
+}
+
+// turns is a lane: a queue a namespace, and the namespaces in the order of their turns.
+type turns struct {
+	order  []string
+	queues map[string][]ticket
+}
+
+func newFairQueue() *fairQueue {
+	q := &fairQueue{wanted: map[types.NamespacedName]lane{}, queued: map[types.NamespacedName]uint64{}}
+	for i := range q.lanes {
+		q.lanes[i].queues = map[string][]ticket{}
+	}
+	return q
+}
+
+// want says in which lane a key shall be queued by the Add that follows.
+func (q *fairQueue) want(key types.NamespacedName, l lane) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if have, ok := q.wanted[key]; !ok || l < have {
+		q.wanted[key] = l
+	}
+}
+
+// Touch moves a queued key to the lane that is wanted now.
+func (q *fairQueue) Touch(key types.NamespacedName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l, ok := q.wanted[key]; ok && l == changes {
+		q.push(key, changes)
+	}
+	delete(q.wanted, key)
+}
+
+// Push queues a key.
+func (q *fairQueue) Push(key types.NamespacedName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l, ok := q.wanted[key]
+	if !ok {
+		l = resyncs
+	}
+	delete(q.wanted, key)
+	q.push(key, l)
+}
+
+func (q *fairQueue) push(key types.NamespacedName, l lane) {
+	q.next++
+	q.queued[key] = q.next
+	t := &q.lanes[l]
+	if _, waiting := t.queues[key.Namespace]; !waiting {
+		t.order = append(t.order, key.Namespace)
+	}
+	t.queues[key.Namespace] = append(t.queues[key.Namespace], ticket{key, q.next})
+}
+
+// Len returns the number of queued keys.
+func (q *fairQueue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.queued)
+}
+
+// Pop takes out the next key. The workqueue calls it only when there is one.
+func (q *fairQueue) Pop() types.NamespacedName {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first, second := changes, resyncs
+	if q.run >= resyncShare {
+		first, second = resyncs, changes
+	}
+	for _, l := range []lane{first, second} {
+		if key, ok := q.pop(&q.lanes[l]); ok {
+			if l == changes {
+				q.run++
+			} else {
+				q.run = 0
+			}
+			return key
+		}
+	}
+	return types.NamespacedName{}
+}
+
+// pop takes the next valid ticket of a lane.
+func (q *fairQueue) pop(t *turns) (types.NamespacedName, bool) {
+	for len(t.order) > 0 {
+		namespace := t.order[0]
+		t.order = t.order[1:]
+		queue := t.queues[namespace]
+		for len(queue) > 0 && q.queued[queue[0].key] != queue[0].number {
+			queue = queue[1:]
+		}
+		if len(queue) == 0 {
+			delete(t.queues, namespace)
+			continue
+		}
+		key := queue[0].key
+		delete(q.queued, key)
+		if queue = queue[1:]; len(queue) > 0 {
+			t.queues[namespace] = queue
+			t.order = append(t.order, namespace)
+		} else {
+			delete(t.queues, namespace)
+		}
+		return key, true
+	}
+	return types.NamespacedName{}, false
+}
+
+// queue is a workqueue of sources, ordered by a fairQueue.
+type queue struct {
+	workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	fair *fairQueue
+}
+
+func newQueue(name string) *queue {
+	fair := newFairQueue()
+	inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Name: name, Queue: fair})
+	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Name: name, Queue: inner})
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryFirst, retryMost)
+	return &queue{
+		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: name, DelayingQueue: delaying}),
+		fair: fair,
+	}
+}
+
+func (q *queue) add(key types.NamespacedName, l lane) {
+	q.fair.want(key, l)
+	q.Add(key)
+}

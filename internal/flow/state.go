@@ -1,0 +1,158 @@
+package flow
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"isthmus.dev/isthmus/internal/boundary"
+)
+
+// state is what is remembered of one source between decisions. Most sources in step have none.
+type state struct {
+	memory boundary.Memory
+	// gone is the UID under which the source was last seen to go, live, and goneAt when.
+	gone   types.UID
+	goneAt time.Time
+	// changed and statusChanged are when the oldest change was seen that is not written yet.
+	changed, statusChanged time.Time
+	// deleted is the UID of a twin that was deleted and whose going the watch has not told yet.
+	deleted types.UID
+	// uncertain: whether the last write happened is not known.
+	uncertain bool
+	faults    int
+	spec      pace
+	status    pace
+	outcome   outcome
+}
+
+// outcome is how a source stands, for the metric isthmus_objects.
+type outcome string
+
+const (
+	inStep  outcome = "in_step"
+	pending outcome = "waiting"
+	refused outcome = "refused"
+	foreign outcome = "foreign"
+	paused  outcome = "paused"
+)
+
+var outcomes = []outcome{inStep, pending, refused, foreign, paused}
+
+// pace limits the writes for one object: a few at once, then one each pacedEvery, so that an object that changes all
+// the time is carried over in its latest state and not in each.
+type pace struct {
+	spent int
+	since time.Time
+}
+
+const (
+	pacedBurst = 5
+	pacedEvery = 250 * time.Millisecond
+)
+
+// take counts a write, or says how long to wait before it.
+func (p *pace) take(now time.Time) (wait time.Duration) {
+	if regained := int(now.Sub(p.since) / pacedEvery); regained > 0 {
+		p.spent = max(0, p.spent-regained)
+		p.since = p.since.Add(time.Duration(regained) * pacedEvery)
+		if p.spent == 0 {
+			p.since = now
+		}
+	}
+	if p.spent >= pacedBurst {
+		return p.since.Add(pacedEvery).Sub(now)
+	}
+	if p.spent == 0 {
+		p.since = now
+	}
+	p.spent++
+	return 0
+}
+
+// idle reports whether the pace has forgotten all writes.
+func (p *pace) idle(now time.Time) bool {
+	return now.Sub(p.since) > time.Duration(p.spent)*pacedEvery
+}
+
+// states are the states of a flow's sources.
+type states struct {
+	mu     sync.Mutex
+	m      map[types.NamespacedName]*state
+	counts map[outcome]int
+}
+
+func newStates() *states {
+	return &states{m: map[types.NamespacedName]*state{}, counts: map[outcome]int{}}
+}
+
+// with calls do with the state of a source, which is made if need be.
+func (s *states) with(key types.NamespacedName, do func(*state)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.m[key]
+	if st == nil {
+		st = &state{}
+		s.m[key] = st
+	}
+	do(st)
+}
+
+// get returns a copy of a source's state.
+func (s *states) get(key types.NamespacedName) state {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st := s.m[key]; st != nil {
+		return *st
+	}
+	return state{}
+}
+
+// settle records how a source stands; the empty outcome is for one that is gone.
+func (s *states) settle(key types.NamespacedName, o outcome) {
+	s.with(key, func(st *state) {
+		if st.outcome != "" {
+			s.counts[st.outcome]--
+		}
+		if o != "" {
+			s.counts[o]++
+		}
+		st.outcome = o
+		if o == "" || o == inStep {
+			st.changed, st.statusChanged = time.Time{}, time.Time{}
+		}
+	})
+}
+
+// count returns how many sources stand in each way.
+func (s *states) count() map[outcome]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[outcome]int, len(s.counts))
+	for o, n := range s.counts {
+		out[o] = n
+	}
+	return out
+}
+
+// forgetFaults lets everything that was refused be tried again.
+func (s *states) forgetFaults() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.m {
+		st.memory.FaultHash, st.faults = "", 0
+	}
+}
+
+// sweep drops the states that say nothing any more.
+func (s *states) sweep(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, st := range s.m {
+		if st.outcome == "" && st.gone == "" && st.deleted == "" && !st.uncertain &&
+			st.memory == (boundary.Memory{}) && st.spec.idle(now) && st.status.idle(now) {
+			delete(s.m, key)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"isthmus.dev/isthmus/internal/cluster"
+)
+
+// earlyEnd: a watch that ends before the server's usual timeout was cut.
+const earlyEnd = 4 * time.Minute
+
+// watcher keeps one feed of a store filled by a client-go reflector.
+type watcher struct {
+	epoch    *epoch
+	side     *side
+	resource cluster.Resource
+	scope    string
+	selector string
+	field    string
+	feed     cache.ReflectorStore
+	failed   bool
+}
+
+func (e *epoch) watcher(s *side, r cluster.Resource, scope, selector string, feed cache.ReflectorStore) *watcher {
+	return &watcher{epoch: e, side: s, resource: r, scope: scope, selector: selector, feed: feed}
+}
+
+// run lists and watches until ctx ends, and starts again, with growing pauses, whenever that fails.
+func (w *watcher) run(ctx context.Context) {
+	backoff := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 8, Cap: recheckMost}
+	delay := backoff
+	for ctx.Err() == nil {
+		reflector := cache.NewReflectorWithOptions(w.listWatch(ctx), &unstructured.Unstructured{}, w.feed, cache.ReflectorOptions{
+			Name:            "isthmus",
+			TypeDescription: w.resource.GroupResource().String(),
+		})
+		began := time.Now()
+		err := reflector.ListAndWatchWithContext(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			w.failure(err)
+		}
+		if time.Since(began) > earlyEnd {
+			delay = backoff
+		}
+		pause := delay.Step()
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// failure takes in why listing or watching failed.
+func (w *watcher) failure(err error) {
+	var replaced *replacedError
+	switch {
+	case errors.As(err, &replaced):
+		w.epoch.end(err)
+		return
+	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+		w.epoch.check() // the kind may not be served any more
+	case isConnection(err):
+		w.side.doubt()
+	}
+	if !w.failed {
+		w.failed = true
+		w.epoch.log.Warn("Watching failed and is tried again", "side", w.side.Role(), "namespace", w.scope, "reason", cluster.Reason(err), "error", err)
+	}
+}
+
+// listWatch is what the reflector asks the server with.
+func (w *watcher) listWatch(ctx context.Context) cache.ListerWatcher {
+	client := w.side.Dynamic().Resource(w.resource.GroupVersionResource).Namespace(w.scope)
+	prepare := func(o *metav1.ListOptions) error {
+		o.LabelSelector, o.FieldSelector = w.selector, w.field
+		if o.ResourceVersion == "0" {
+			o.ResourceVersion = "" // a server's cache may lag, and what it lacks would count as absent
+		}
+		return w.side.trust(ctx)
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			if err := prepare(&o); err != nil {
+				return nil, err
+			}
+			list, err := client.List(ctx, o)
+			w.outcome(err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			if err := prepare(&o); err != nil {
+				return nil, err
+			}
+			began := time.Now()
+			stream, err := client.Watch(ctx, o)
+			w.outcome(err)
+			if err != nil {
+				return nil, err
+			}
+			return &noticing{stream, func() {
+				if time.Since(began) < earlyEnd {
+					w.side.doubt()
+				}
+			}}, nil
+		},
+	}
+}
+
+func (w *watcher) outcome(err error) {
+	if err != nil {
+		w.failure(err)
+		return
+	}
+	w.failed = false
+}
+
+// noticing calls ended when a reflector is done with a watch.
+type noticing struct {
+	watch.Interface
+	ended func()
+}
+
+func (n *noticing) Stop() {
+	n.ended()
+	n.Interface.Stop()
+}
+
+// isConnection reports whether an error is about reaching a server, or a server that can't answer at the moment,
+// rather than an answer.
+func isConnection(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		return code == http.StatusUnauthorized || code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}

@@ -1,0 +1,165 @@
+package flow
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"isthmus.dev/isthmus/internal/boundary"
+)
+
+// mostSteps bounds how many actions follow each other at once for one source: an apply and a status are the usual
+// case; more than a few means that something keeps changing, and others shall have their turn.
+const mostSteps = 6
+
+// work handles queued sources until the queue shuts down.
+func (e *epoch) work(ctx context.Context) {
+	for {
+		key, shutdown := e.queue.Get()
+		if shutdown {
+			return
+		}
+		if ctx.Err() == nil {
+			e.handle(ctx, key)
+		}
+		e.queue.Done(key)
+	}
+}
+
+// handle settles a source: its twin, and twins of it that are where they do not belong any more.
+func (e *epoch) handle(ctx context.Context, key types.NamespacedName) {
+	if !e.ready(key) {
+		return // queued again when it is listed
+	}
+	place, paired := boundary.TwinName(key, e.Pairs)
+	for _, twin := range e.twins.ByIndex(key) {
+		at := types.NamespacedName{Namespace: twin.GetNamespace(), Name: twin.GetName()}
+		if !paired || at != place {
+			e.settle(ctx, key, at)
+		}
+	}
+	if paired {
+		e.settle(ctx, key, place)
+	}
+}
+
+// settle decides about a source and one place, and acts, until there is nothing left to do at once.
+func (e *epoch) settle(ctx context.Context, key, place types.NamespacedName) {
+	confirmed := false
+	for range mostSteps {
+		st := e.states.get(key)
+		if st.uncertain && !e.lookAgain(ctx, key, place) {
+			return
+		}
+		twin := e.twinAt(place)
+		if twin != nil && twin.GetUID() == st.deleted {
+			return // its going is on the way
+		}
+		in := e.input(key, twin, place)
+		in.Confirmed = confirmed
+		decision := boundary.Decide(in)
+		if decision.Action == boundary.Hold && decision.Until == boundary.UntilConfirmed {
+			if confirmed = e.confirmAbsence(ctx, key, st); confirmed {
+				continue
+			}
+			e.states.settle(key, pending)
+			return
+		}
+		if e.log.Enabled(ctx, levelTrace) {
+			e.log.Log(ctx, levelTrace, "Decided", "source", key, "place", place, "action", decision.Action, "reasons", decision.Reasons)
+		}
+		if !e.act(ctx, in, decision) {
+			return
+		}
+	}
+	e.queue.add(key, resyncs)
+}
+
+// twinAt returns what is at a place, as far as it is known.
+func (e *epoch) twinAt(place types.NamespacedName) *unstructured.Unstructured {
+	if twin := e.twins.Get(place); twin != nil {
+		return twin
+	}
+	return e.blockers.at(place)
+}
+
+// input puts together what a decision depends on.
+func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured, place types.NamespacedName) boundary.Input {
+	source := e.sources.Get(key)
+	st := e.states.get(key)
+	in := boundary.Input{
+		Identity: e.Identity, Rules: e.Rules, Removed: e.Options.Removed, Pairs: e.Pairs,
+		Key: key, Source: source, Place: place, Twin: twin,
+		Memory: st.memory, Guard: e.guard.get(), Now: time.Now(),
+	}
+	if twin != nil && st.gone != "" {
+		if stamp, _ := boundary.ReadStamp(twin); stamp.SourceUID == st.gone {
+			in.Evidence = boundary.Observed
+		}
+	}
+	remote, status := e.schemas()
+	in.StatusSchema = status
+	if source != nil {
+		in.Undeclared = remote.Undeclared(withoutStatus(source.Object))
+		in.Memory.Crossed = e.crossed(source)
+	}
+	if twin == nil {
+		in.Namespace = e.namespace(place.Namespace)
+	}
+	return in
+}
+
+// withoutStatus returns an object without its status, which never crosses.
+func withoutStatus(object map[string]any) map[string]any {
+	out := make(map[string]any, len(object))
+	for k, v := range object {
+		if k != "status" {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// crossed reports whether a rule that leaves deleted twins deleted has given the source a twin before (D4).
+func (e *epoch) crossed(source *unstructured.Unstructured) bool {
+	for _, rule := range e.Rules {
+		if rule.HoldsDeletedTwins() && e.Ledger.Crossed(rule.Name, source.GetUID()) {
+			return true
+		}
+	}
+	return false
+}
+
+// namespace returns the state of a remote namespace. One that could not be watched counts as there: the server says
+// otherwise if it is not.
+func (e *epoch) namespace(name string) boundary.PlaceState {
+	ns, known := e.Namespaces.Get(name)
+	if !known {
+		return boundary.PlaceState{}
+	}
+	return boundary.PlaceState{
+		Missing: !ns.Exists, Terminating: ns.Terminating, Creatable: e.CreateNamespaces,
+		Origin: ns.Labels[boundary.LabelOrigin], Writer: ns.Annotations[boundary.AnnotationWriter],
+	}
+}
+
+// confirmAbsence asks the source's cluster whether an absence can be believed. If not, it counts as inferred from then
+// on, and is looked at again later.
+func (e *epoch) confirmAbsence(ctx context.Context, key types.NamespacedName, st state) bool {
+	since := st.goneAt
+	if since.IsZero() {
+		since = e.began
+	}
+	err := e.confirm.confirm(ctx, since)
+	if err == nil {
+		return true
+	}
+	if ctx.Err() == nil {
+		e.log.Warn("A source is gone, but that can't be believed yet; its twin stays", "source", key, "reason", err.Error())
+		e.states.with(key, func(s *state) { s.gone, s.goneAt = "", time.Time{} })
+		e.queue.AddRateLimited(key)
+	}
+	return false
+}
