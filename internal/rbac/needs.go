@@ -1,0 +1,124 @@
+package rbac
+
+import (
+	"slices"
+	"strings"
+
+	"isthmus.dev/isthmus/internal/boundary"
+)
+
+// need is something to be allowed.
+type need struct {
+	group, resource string
+	// names restricts it to objects of these names; nil means all.
+	names []string
+	verbs []string
+	// namespace is the one namespace that it is about. Empty: the rule's own, or the cluster where anywhere is set.
+	namespace string
+	// cluster marks what is about cluster-scoped objects.
+	cluster bool
+}
+
+// Verbs, by what they are for. Creating by server-side apply takes both create and patch.
+var (
+	watch  = []string{"get", "list", "watch"}
+	write  = []string{"create", "patch", "delete"}
+	create = []string{"create", "patch"}
+)
+
+// always lists what any Isthmus needs.
+func always(o Options) []need {
+	needs := []need{
+		// Its UID is the cluster's identity.
+		{resource: "namespaces", names: []string{"kube-system"}, verbs: []string{"get"}, cluster: true},
+	}
+	if o.Side == Local {
+		needs = append(needs, need{
+			// The ledger is created by apply, so that its name is known and the grant can name it.
+			resource: "configmaps", names: []string{"isthmus-" + o.Instance}, verbs: []string{"get", "create", "patch", "update"}, namespace: o.Namespace,
+		})
+	}
+	return needs
+}
+
+// needsOf lists what a rule needs.
+func needsOf(o Options, rule *boundary.Rule, resource Resource, where place) []need {
+	group := rule.Kind.Group
+	var needs []need
+	if isCustom(group) {
+		// Whether the kind is served, and by which definition.
+		needs = append(needs, need{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", names: []string{resource.Name + "." + group}, verbs: watch, cluster: true})
+	}
+	if o.Side == Local {
+		needs = append(needs, need{group: group, resource: resource.Name, verbs: watch})
+		if rule.ReturnStatus {
+			needs = append(needs, need{group: group, resource: resource.Name + "/status", verbs: []string{"patch"}})
+		}
+		if o.Events {
+			needs = append(needs, need{resource: "events", verbs: create})
+		}
+		return needs
+	}
+	needs = append(needs, need{group: group, resource: resource.Name, verbs: slices.Concat(watch, write)})
+	if resource.ClusterScoped {
+		return needs
+	}
+	// Twins wait for their namespaces.
+	needs = append(needs, need{resource: "namespaces", names: where.namespaces, verbs: watch, cluster: true})
+	if o.CreateNamespaces {
+		needs = append(needs, need{resource: "namespaces", names: where.namespaces, verbs: create, cluster: true})
+	}
+	return needs
+}
+
+// builtinGroups are the API groups that a cluster serves by itself although their names hold a dot. The kinds of any
+// other group with a dot come from a CustomResourceDefinition, or from an aggregated API, which a grant on a definition
+// that does not exist does no harm.
+var builtinGroups = []string{
+	"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io",
+	"authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
+	"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io",
+	"rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
+}
+
+func isCustom(group string) bool {
+	return strings.Contains(group, ".") && !slices.Contains(builtinGroups, group)
+}
+
+// place is where a rule's objects are on one side: anywhere, or in some namespaces.
+type place struct {
+	anywhere   bool
+	namespaces []string // sorted; nil where they can't be listed
+}
+
+// placeOf returns where a rule's objects are on the side of the options.
+func placeOf(o Options, rule *boundary.Rule, resource Resource) place {
+	if resource.ClusterScoped {
+		return place{anywhere: true}
+	}
+	locals, listed := rule.Namespaces.Literal()
+	if o.Namespaces != nil {
+		locals, listed = nil, true
+		for local := range o.Namespaces {
+			if rule.Namespaces.Admits(local) {
+				locals = append(locals, local)
+			}
+		}
+	}
+	if !listed {
+		return place{anywhere: true}
+	}
+	where := place{namespaces: []string{}}
+	for _, namespace := range locals {
+		if o.Side == Remote {
+			var ok bool
+			if namespace, ok = o.Namespaces.Remote(namespace); !ok {
+				continue
+			}
+		}
+		where.namespaces = append(where.namespaces, namespace)
+	}
+	slices.Sort(where.namespaces)
+	where.namespaces = slices.Compact(where.namespaces)
+	return where
+}
