@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"isthmus.dev/isthmus/internal/config"
+	"isthmus.dev/isthmus/internal/rbac"
+)
+
+// rbacFlags are the flags of isthmus rbac.
+type rbacFlags struct {
+	config, side, user, serviceAccount, namespace, instance, name, kubeconfig string
+}
+
+func newRBACCommand() *cobra.Command {
+	var f rbacFlags
+	cmd := &cobra.Command{
+		Use:   "rbac --config FILE --side local|remote",
+		Short: "Print the least roles that the rules of a configuration file need",
+		Long: `Print the Roles and ClusterRoles that the rules of a configuration file need on one side, and no more, with their
+bindings. Rules that stay in namespaces that can be listed get Roles there; these namespaces must exist.`,
+		Example: `  isthmus rbac --config sync.yaml --side local | kubectl apply -f -
+  isthmus rbac --config sync.yaml --side remote --subject-user tenant-42 | kubectl --context host apply -f -`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config", "", "the configuration file (required)")
+	flags.StringVar(&f.side, "side", "", "the cluster to print roles for: local, where the sources are, or remote (required)")
+	flags.StringVar(&f.user, "subject-user", "", "the user who gets the roles")
+	flags.StringVar(&f.serviceAccount, "subject-serviceaccount", "isthmus-system/isthmus", "the service account that gets the roles, as NAMESPACE/NAME")
+	flags.StringVar(&f.namespace, "namespace", "isthmus-system", "the namespace of Isthmus's own objects on the local side")
+	flags.StringVar(&f.instance, "instance", "default", "the name of this Isthmus among those of the local cluster")
+	flags.StringVar(&f.name, "name", "", "the name of the roles, to tell apart those of several Isthmuses that share a cluster (default isthmus-INSTANCE-SIDE)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "look the resources' names up in this kubeconfig's cluster; without it they are guessed from the kinds")
+	cmd.MarkFlagsMutuallyExclusive("subject-user", "subject-serviceaccount")
+	return cmd
+}
+
+func (f rbacFlags) run(cmd *cobra.Command) error {
+	options, err := f.options()
+	if err != nil {
+		return usageError(cmd, err)
+	}
+	c, err := config.Load(f.config)
+	if err != nil {
+		return err
+	}
+	lookup, err := f.lookup()
+	if err != nil {
+		return err
+	}
+	var guessed []string
+	options.Rules, options.Namespaces, options.CreateNamespaces, options.Events = c.Rules, c.Namespaces, c.CreateNamespaces, c.Events
+	options.Resources = func(kind schema.GroupVersionKind) (rbac.Resource, error) {
+		resource, err := lookup(kind)
+		if err == nil && resource.Guessed {
+			guessed = append(guessed, fmt.Sprintf("%s (%s)", resource.Name, kind.GroupKind()))
+		}
+		return resource, err
+	}
+	objects, err := rbac.Generate(options)
+	if err != nil {
+		return fmt.Errorf("making roles for %s: %w", f.config, err)
+	}
+	comments := []string{fmt.Sprintf("What Isthmus needs on the %s side for %s.", f.side, count(len(c.Rules), "rule"))}
+	if len(guessed) > 0 {
+		comments = append(comments,
+			"These resources' names are guessed from their kinds, which are taken for namespaced: "+strings.Join(guessed, ", ")+".",
+			"Check them, or pass --kubeconfig of a cluster that serves these kinds.")
+	}
+	if namespaces := rbac.RoleNamespaces(objects); len(namespaces) > 0 {
+		comments = append(comments, "Roles go to these namespaces, which must exist: "+strings.Join(namespaces, ", ")+".")
+	}
+	return rbac.Print(cmd.OutOrStdout(), comments, objects)
+}
+
+// options checks the flags.
+func (f rbacFlags) options() (rbac.Options, error) {
+	o := rbac.Options{Side: rbac.Side(f.side), Namespace: f.namespace, Instance: f.instance, Name: f.name, Subject: rbac.Subject{User: f.user}}
+	if f.config == "" {
+		return o, errors.New("--config is missing: expected the configuration file")
+	}
+	if o.Side != rbac.Local && o.Side != rbac.Remote {
+		return o, fmt.Errorf("--side %q: expected local or remote", f.side)
+	}
+	for flag, value := range map[string]string{"--namespace": f.namespace, "--instance": f.instance} {
+		if len(validation.IsDNS1123Label(value)) > 0 {
+			return o, fmt.Errorf("%s %q: expected a name of lower-case letters, digits and -", flag, value)
+		}
+	}
+	if len(path.IsValidPathSegmentName(f.name)) > 0 {
+		return o, fmt.Errorf("--name %q: expected a name without / and %%", f.name)
+	}
+	if f.user == "" {
+		namespace, name, ok := strings.Cut(f.serviceAccount, "/")
+		if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return o, fmt.Errorf("--subject-serviceaccount %q: expected NAMESPACE/NAME", f.serviceAccount)
+		}
+		o.Subject.Namespace, o.Subject.ServiceAccount = namespace, name
+	}
+	return o, nil
+}
+
+// lookup returns how to find the resource of a kind.
+func (f rbacFlags) lookup() (func(schema.GroupVersionKind) (rbac.Resource, error), error) {
+	if f.kubeconfig == "" {
+		return func(kind schema.GroupVersionKind) (rbac.Resource, error) { return rbac.Guess(kind), nil }, nil
+	}
+	restConfig, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(restConfig)
+	if err != nil {
+		return nil, fmt.Errorf("reaching the cluster of %s: %w", f.kubeconfig, err)
+	}
+	return rbac.Discover(client), nil
+}

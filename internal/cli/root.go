@@ -1,0 +1,55 @@
+// Package cli is the command line: a file a subcommand.
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs the command line of the process and exits.
+func Main() {
+	root := newRootCommand()
+	if err := root.Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// newRootCommand returns the whole command line. What a command returns as an error is for the user to read: Main prints
+// it, and no usage, which would bury it.
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "isthmus",
+		Short:         "Carry Kubernetes objects between clusters, with one owner for every field",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
+	root.AddCommand(
+		newRBACCommand(),
+		newSchemaCommand(),
+		newSyncCommand(),
+		newValidateCommand(),
+		newVersionCommand(),
+	)
+	return root
+}
+
+// usageError is an error of how a command was called.
+func usageError(cmd *cobra.Command, err error) error {
+	return fmt.Errorf("%s: %w; see %s --help", cmd.CommandPath(), err, cmd.CommandPath())
+}
+
+// arguments makes errors about arguments say whose they are.
+func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError(cmd, err)
+		}
+		return nil
+	}
+}
