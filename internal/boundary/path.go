@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Path names a place in an object: fields, and "every item" steps through lists. It is written spec.replicas,
@@ -23,60 +24,65 @@ func ParsePath(text string) (Path, error) {
 	if text == "" {
 		return nil, fmt.Errorf("empty path: expected a field, like spec.replicas")
 	}
+	fail := func(rest, expected string) error {
+		at := utf8.RuneCountInString(text[:len(text)-len(rest)]) + 1
+		return fmt.Errorf("path %q: expected %s at character %d", text, expected, at)
+	}
 	var p Path
-	i := 0
-	for i < len(text) {
-		switch {
-		case text[i] == '[':
-			step, next, err := parseBracket(text, i)
-			if err != nil {
-				return nil, err
+	for rest := text; rest != ""; {
+		if rest[0] == '[' {
+			step, length := bracketPrefix(rest)
+			switch {
+			case length == 0:
+				return nil, fail(rest, `[*] or ["key"]`)
+			case len(p) == 0 && step.EachItem:
+				return nil, fail(rest, "a field")
 			}
-			if len(p) == 0 && step.EachItem {
-				return nil, fmt.Errorf("path %q: a path starts with a field, found [*]", text)
-			}
-			p, i = append(p, step), next
-		case text[i] == '.' && i == 0 && len(text) > 1 && text[1] != '.' && text[1] != '[':
-			i++ // a leading dot, as in kubectl's JSONPath
-			fallthrough
-		default:
-			if text[i] == '.' {
-				if len(p) == 0 || i+1 == len(text) || text[i+1] == '.' || text[i+1] == '[' {
-					return nil, fmt.Errorf("path %q: expected a field at character %d", text, i+1)
-				}
-				i++
-			} else if len(p) > 0 && text[i-1] == ']' {
-				return nil, fmt.Errorf("path %q: expected \".\" or \"[\" at character %d", text, i+1)
-			}
-			end := i
-			for end < len(text) && text[end] != '.' && text[end] != '[' {
-				if text[end] == ']' || text[end] == '"' {
-					return nil, fmt.Errorf("path %q: unexpected %q at character %d; quote a key as [\"key\"]", text, text[end], end+1)
-				}
-				end++
-			}
-			p, i = append(p, Step{Field: text[i:end]}), end
+			p, rest = append(p, step), rest[length:]
+			continue
 		}
+		dotless, dot := strings.CutPrefix(rest, ".") // the first dot may be left out
+		if len(p) > 0 && !dot {
+			return nil, fail(rest, `"." or "["`)
+		}
+		field := dotless
+		if end := strings.IndexFunc(dotless, needsQuotes); end >= 0 {
+			field = dotless[:end]
+		}
+		rest = dotless[len(field):]
+		switch {
+		case rest != "" && rest[0] != '.' && rest[0] != '[':
+			return nil, fail(rest, `".", "[" or the end (write other keys as ["key"], and every item of a list as [*])`)
+		case field == "":
+			return nil, fail(rest, "a field")
+		}
+		p = append(p, Step{Field: field})
 	}
 	return p, nil
 }
 
-// parseBracket reads [*] or ["key"] at text[i].
-func parseBracket(text string, i int) (Step, int, error) {
-	rest := text[i:]
-	if strings.HasPrefix(rest, "[*]") {
-		return Step{EachItem: true}, i + 3, nil
+// bracketPrefix reads [*] or ["key"] at the start of text, and returns its length; 0 if neither is there.
+func bracketPrefix(text string) (Step, int) {
+	if strings.HasPrefix(text, "[*]") {
+		return Step{EachItem: true}, len("[*]")
 	}
-	if strings.HasPrefix(rest, `["`) {
-		quoted, err := strconv.QuotedPrefix(rest[1:])
-		if err == nil && strings.HasPrefix(rest[1+len(quoted):], "]") {
-			key, err := strconv.Unquote(quoted)
-			if err == nil && key != "" {
-				return Step{Field: key}, i + 1 + len(quoted) + 1, nil
-			}
-		}
+	if !strings.HasPrefix(text, `["`) {
+		return Step{}, 0
 	}
-	return Step{}, 0, fmt.Errorf("path %q: expected [*] or [\"key\"] at character %d", text, i+1)
+	quoted, err := strconv.QuotedPrefix(text[1:])
+	if err != nil || !strings.HasPrefix(text[1+len(quoted):], "]") {
+		return Step{}, 0
+	}
+	key, err := strconv.Unquote(quoted)
+	if err != nil || key == "" {
+		return Step{}, 0
+	}
+	return Step{Field: key}, len(quoted) + len("[]")
+}
+
+// needsQuotes reports whether a character can't be in a field that is written without quotes.
+func needsQuotes(r rune) bool {
+	return r == utf8.RuneError || !strconv.IsPrint(r) || strings.ContainsRune(` .[]"*\`, r)
 }
 
 // MustPath is ParsePath for paths in source code; it panics on a malformed one.
@@ -95,7 +101,7 @@ func (p Path) String() string {
 		switch {
 		case s.EachItem:
 			b.WriteString("[*]")
-		case s.Field == "" || strings.ContainsAny(s.Field, ".[]\"\\") || strconv.Quote(s.Field) != `"`+s.Field+`"`:
+		case s.Field == "" || strings.ContainsFunc(s.Field, needsQuotes):
 			b.WriteString("[" + strconv.Quote(s.Field) + "]")
 		default:
 			if i > 0 {

@@ -33,6 +33,7 @@ func newRootCommand() *cobra.Command {
 		newRBACCommand(),
 		newSchemaCommand(),
 		newSyncCommand(),
+		newSyncCommand(),
 		newValidateCommand(),
 		newVersionCommand(),
 	)

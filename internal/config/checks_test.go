@@ -101,7 +101,7 @@ var checkCases = []struct {
 		`16:5: syncResources[0].hostOwnedFields[8]: keys under isthmus.dev/ are reserved: remove it`,
 		`17:5: syncResources[0].hostOwnedFields[9]: contradicts extraLabels or globalExtraLabels, which set this label on every twin: keep one of them`,
 		`18:5: syncResources[0].hostOwnedFields[10]: path "spec.a[0]": expected [*] or ["key"] at character 7`,
-		`19:5: syncResources[0].hostOwnedFields[11]: path "spec..b": expected a field at character 5`,
+		`19:5: syncResources[0].hostOwnedFields[11]: path "spec..b": expected a field at character 6`,
 	}},
 	{"dropped and kept keys", widget + "  dropKeys: [a b, x.io/*, '*', a]\n  keepKeys: [isthmus.dev/rule, offloading.liqo.io/*, kubectl.kubernetes.io/last-applied-configuration, x.io/*, x.io/y, X_/*]\n", []string{
 		`6:14: syncResources[0].dropKeys[0]: "a b" is no label or annotation key: expected a key, like example.io/team, or a prefix, like example.io/*`,
