@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +70,9 @@ func Classify(op Operation, err error) (Answer, time.Duration) {
 	if s.Details != nil {
 		retryAfter = time.Duration(s.Details.RetryAfterSeconds) * time.Second
 	}
+	if denied(s) {
+		return Denied, retryAfter
+	}
 	switch s.Code {
 	case http.StatusConflict:
 		if op == OpCreate {
@@ -85,14 +89,8 @@ func Classify(op Operation, err error) (Answer, time.Duration) {
 		if hasCause(s, "metadata.uid") || op == OpPatch && (s.Details == nil || len(s.Details.Causes) == 0) {
 			return Stale, 0
 		}
-		if strings.Contains(s.Message, "ValidatingAdmissionPolicy") {
-			return Denied, 0
-		}
 		return Fault, 0
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
-		if strings.Contains(s.Message, "admission webhook") {
-			return Denied, 0
-		}
 		return Fault, 0
 	case http.StatusMethodNotAllowed:
 		return NotServed, 0
@@ -104,10 +102,18 @@ func Classify(op Operation, err error) (Answer, time.Duration) {
 	return Unknown, retryAfter
 }
 
-// notFound tells a missing namespace, a missing object and a missing kind apart: the server names the first two.
+// denied reports whether admission refused the write. A webhook or a policy chooses the code of its denial, so the
+// words tell.
+func denied(s metav1.Status) bool {
+	return strings.Contains(s.Message, "admission webhook ") && strings.Contains(s.Message, " denied the request") ||
+		strings.Contains(s.Message, "ValidatingAdmissionPolicy ") && strings.Contains(s.Message, " denied request")
+}
+
+// notFound tells a missing namespace, a missing object and a missing kind apart: the server names the first two. To a
+// path that it does not serve it answers without a Status; what details there are then, client-go made up.
 func notFound(s metav1.Status) Answer {
 	switch {
-	case s.Details == nil || s.Details.Name == "":
+	case s.Details == nil || s.Details.Name == "" || hasCauseType(s, metav1.CauseTypeUnexpectedServerResponse):
 		return NotServed
 	case s.Details.Kind == "namespaces":
 		return NamespaceMissing
@@ -117,17 +123,12 @@ func notFound(s metav1.Status) Answer {
 
 // forbidden tells the reasons of a 403 apart by its body.
 func forbidden(s metav1.Status) Answer {
-	if s.Details != nil {
-		for _, cause := range s.Details.Causes {
-			if cause.Type == "NamespaceTerminating" {
-				return NamespaceTerminating
-			}
-		}
-	}
 	switch {
+	case hasCauseType(s, "NamespaceTerminating"):
+		return NamespaceTerminating
 	case strings.Contains(s.Message, "because it is being terminated"):
 		return NamespaceTerminating
-	case strings.Contains(s.Message, "exceeded quota"):
+	case strings.Contains(s.Message, "exceeded quota"), strings.Contains(s.Message, "failed quota"):
 		return QuotaExceeded
 	case strings.Contains(s.Message, `User "`) && strings.Contains(s.Message, "cannot "):
 		return NotPermitted
@@ -136,15 +137,11 @@ func forbidden(s metav1.Status) Answer {
 }
 
 func hasCause(s metav1.Status, field string) bool {
-	if s.Details == nil {
-		return false
-	}
-	for _, cause := range s.Details.Causes {
-		if cause.Field == field {
-			return true
-		}
-	}
-	return false
+	return s.Details != nil && slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
+}
+
+func hasCauseType(s metav1.Status, t metav1.CauseType) bool {
+	return s.Details != nil && slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool { return c.Type == t })
 }
 
 // ErrorType is the answer as the label error_type of metrics knows it.

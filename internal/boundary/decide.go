@@ -2,6 +2,8 @@ package boundary
 
 import (
 	"fmt"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // Decide says what to do next about a source and its twin. It is called again after each action, with what the action
@@ -31,13 +33,13 @@ func (d *decider) decide() {
 		}
 	}
 
-	if place, ok := TwinName(in.Key, in.Pairs); in.Twin != nil && (!ok || place != in.Place) {
-		// A twin at a place that is no longer the source's: its namespace pair changed.
+	if place, ok := TwinName(in.Key, in.Pairs); in.Twin != nil && !ok || ok && place != in.Place {
+		// A place that is no longer the source's: its namespace pair changed.
 		d.because("its place is no longer %s", FormatName(in.Place))
 		if provenance == OursForThis {
-			d.unselected(stamp, false)
+			d.unselected(stamp, !ok)
 		} else {
-			d.nothing("what is there is not its twin")
+			d.nothing("no twin of it is there")
 		}
 		return
 	}
@@ -52,12 +54,12 @@ func (d *decider) decide() {
 	}
 
 	chosen := chooseRule(in.Rules, in.Source, in.Pairs, stamp.Rule)
-	d.because("%s", chosen.reason)
-	switch {
-	case chosen.invalid:
+	if chosen.invalid {
 		d.refuse(ReasonSyncFailed, UntilChange, chosen.reason)
 		return
-	case chosen.rule == nil:
+	}
+	d.because("%s", chosen.reason)
+	if chosen.rule == nil {
 		if provenance == OursForThis {
 			d.unselected(stamp, true)
 		} else {
@@ -81,20 +83,21 @@ func (d *decider) decide() {
 	}
 	switch provenance {
 	case Foreign:
-		d.blocked("%s %s on the other side was not created by this Isthmus and is left alone; rename one of them, or delete it to let this one cross")
+		d.blocked("was not created by this Isthmus and is left alone; rename one of them, or delete it to let this one cross")
 	case OursForAnother:
 		other, _ := ReadStamp(in.Twin)
-		d.blocked("%s %s on the other side is the twin of " + FormatName(other.Source) + ", which came first")
+		d.blocked("is the twin of " + FormatName(other.Source) + ", which came first")
 	default:
 		d.withTwin(stamp)
 	}
 }
 
 // blocked refuses because of what is at the twin's place (N1, P4).
-func (d *decider) blocked(format string) {
+func (d *decider) blocked(why string) {
 	d.clearStatusOr(func() {
 		d.out.Blocked = true
-		d.refuse(ReasonCreateFailed, UntilPlaceFree, fmt.Sprintf(format, d.in.Twin.GetKind(), FormatName(d.in.Place)))
+		d.refuse(ReasonCreateFailed, UntilPlaceFree,
+			fmt.Sprintf("%s %s on the other side %s", d.in.Twin.GetKind(), FormatName(d.in.Place), why))
 	})
 }
 
@@ -171,7 +174,7 @@ func (d *decider) drift(want desired, stamp Stamp) string {
 	if !ok {
 		return "the twin's fields are no longer owned by " + FieldManager
 	}
-	if path, missing := lacks(want.body, set); missing {
+	if path, missing := lacks(want.body, set, func() *fieldpath.Set { return othersSet(d.in.Twin) }); missing {
 		return fmt.Sprintf("%s was changed or removed on the other side", path)
 	}
 	return ""

@@ -2,10 +2,10 @@ package boundary
 
 // unselected decides about a twin of ours whose source is gone, is not selected, or belongs elsewhere now. The first
 // row of the deletion table that fits decides; what keeps twins because a side can't be read is the flow's, which
-// then asks for no decision. atPlace: the twin is where the source's twin belongs.
-func (d *decider) unselected(stamp Stamp, atPlace bool) {
+// then asks for no decision. last: the source has no twin elsewhere, so none is left whose status it could have.
+func (d *decider) unselected(stamp Stamp, last bool) {
 	for _, removed := range d.in.Removed {
-		if removed.Name == stamp.Rule {
+		if removed.Name == stamp.Rule && !d.selected() {
 			d.because("rule %s was removed, onRemoval is %s", removed.Name, removed.OnRemoval)
 			if removed.OnRemoval == RemovalOrphan {
 				d.release()
@@ -15,16 +15,24 @@ func (d *decider) unselected(stamp Stamp, atPlace bool) {
 			return
 		}
 	}
-	d.out.ClearFirst = atPlace && d.mayStand(stamp)
 	d.guardedDelete()
+	d.out.ClearFirst = d.out.Action == Delete && last && d.mayStand(stamp)
 }
 
-// mayStand reports whether a source that is not there may still exist, merely not selected any more, with a status
-// that was returned to it: a rule without any selection loses a source only by its deletion.
+// selected reports whether a rule selects the source, for another place: then the twin's rule is not what it goes for.
+func (d *decider) selected() bool {
+	return d.in.Source != nil && Keeps(d.in.Rules, d.in.Source, d.in.Pairs)
+}
+
+// mayStand reports whether the source may still exist, merely not selected any more, with a status that was returned
+// to it. A rule without any selection loses a source only by its deletion; namespaces change with the configuration,
+// and that is never observed.
 func (d *decider) mayStand(stamp Stamp) bool {
 	for _, rule := range d.in.Rules {
 		if rule.Name == stamp.Rule {
-			return rule.ReturnStatus && (rule.Policy != PolicyAll || !rule.Selector.Empty())
+			narrowed := len(rule.Namespaces.Include)+len(rule.Namespaces.Exclude) > 0 || d.in.Pairs != nil
+			return rule.ReturnStatus && (d.in.Source != nil || rule.Policy != PolicyAll || !rule.Selector.Empty() ||
+				narrowed && d.in.Evidence == Inferred)
 		}
 	}
 	return false

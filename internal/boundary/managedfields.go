@@ -2,6 +2,8 @@ package boundary
 
 import (
 	"bytes"
+	"slices"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,23 +26,43 @@ func appliedSet(twin *unstructured.Unstructured) (*fieldpath.Set, bool) {
 	return nil, false
 }
 
-// lacks returns the first path of an apply body that a set does not hold: a place that somebody changed or removed (O4).
-// The set was made by the server from the schema: a list is either one leaf there, or has an element for each item.
-func lacks(body map[string]any, set *fieldpath.Set) (Path, bool) {
+// othersSet returns the paths that other managers own, beside the status.
+func othersSet(twin *unstructured.Unstructured) *fieldpath.Set {
+	all := &fieldpath.Set{}
+	for _, entry := range twin.GetManagedFields() {
+		if entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		set := &fieldpath.Set{}
+		if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err == nil {
+			all = all.Union(set)
+		}
+	}
+	return all
+}
+
+// lacks returns the first path of an apply body that our set does not hold: a place that somebody changed or removed
+// (O4). The server made the set from the schema: a map or list is one leaf there, or has an element for each field or
+// item, but for an empty list of the second sort, which leaves no trace. Where that is not enough, what others own
+// tells; it is asked for only then.
+func lacks(body map[string]any, ours *fieldpath.Set, others func() *fieldpath.Set) (Path, bool) {
+	w := &lackWalk{others: sync.OnceValue(others)}
 	for _, field := range sortedKeys(body) {
 		switch field {
 		case "apiVersion", "kind":
 			continue
 		case "metadata":
-			metadata := body["metadata"].(map[string]any)
-			inner := child(set, fieldElement("metadata"))
+			metadata := asObject(body["metadata"])
+			inner := child(ours, fieldElement("metadata"))
+			w.at = append(w.at, fieldElement("metadata"))
 			for _, k := range []string{"annotations", "labels"} {
-				if p, missing := lacksField(metadata[k], k, inner, Path{{Field: "metadata"}}); missing {
+				if p, missing := w.field(metadata[k], k, inner, Path{{Field: "metadata"}}); missing {
 					return p, true
 				}
 			}
+			w.at = w.at[:0]
 		default:
-			if p, missing := lacksField(body[field], field, set, nil); missing {
+			if p, missing := w.field(body[field], field, ours, nil); missing {
 				return p, true
 			}
 		}
@@ -48,35 +70,90 @@ func lacks(body map[string]any, set *fieldpath.Set) (Path, bool) {
 	return nil, false
 }
 
-func lacksField(v any, name string, set *fieldpath.Set, at Path) (Path, bool) {
-	return lacksElement(v, fieldElement(name), set, at.Field(name))
+type lackWalk struct {
+	others func() *fieldpath.Set
+	// at is the place in the sets, like a Path, with the keys of list items.
+	at fieldpath.Path
 }
 
-// lacksElement looks for a value under one element of a set.
-func lacksElement(v any, element fieldpath.PathElement, set *fieldpath.Set, at Path) (Path, bool) {
-	if set == nil {
-		return at, true
-	}
-	inner, deeper := set.Children.Get(element)
-	if !deeper {
-		return at, !set.Members.Has(element) // a leaf: scalars, and maps and lists owned as a whole
+func (w *lackWalk) field(v any, name string, set *fieldpath.Set, at Path) (Path, bool) {
+	return w.element(v, fieldElement(name), set, at.Field(name))
+}
+
+// element looks for a value under one element of a set.
+func (w *lackWalk) element(v any, e fieldpath.PathElement, set *fieldpath.Set, at Path) (Path, bool) {
+	w.at = append(w.at, e)
+	defer func() { w.at = w.at[:len(w.at)-1] }()
+	inner, deeper := set.Children.Get(e)
+	switch {
+	case deeper:
+		if items, ok := v.([]any); ok {
+			return w.items(items, inner, at)
+		}
+		return w.fields(v, inner, at)
+	case set.Members.Has(e):
+		// A leaf: a scalar, or a map or list owned as a whole. When somebody owns a part of it, it was none, and its
+		// parts are not ours any more.
+		if content := asObject(v); len(content) > 0 && w.owned(w.at).below {
+			return w.fields(content, &fieldpath.Set{}, at)
+		}
+		return nil, false
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		for _, k := range sortedKeys(v) {
-			if p, missing := lacksField(v[k], k, inner, at); missing {
-				return p, true
-			}
+		if len(v) > 0 && !w.owned(w.at).leaf {
+			return w.fields(v, &fieldpath.Set{}, at)
 		}
 	case []any:
-		return lacksItems(v, inner, at)
+		if len(v) == 0 && !w.owned(w.at).leaf {
+			return nil, false
+		}
+	}
+	return at, true
+}
+
+func (w *lackWalk) fields(v any, set *fieldpath.Set, at Path) (Path, bool) {
+	content := asObject(v)
+	for _, k := range sortedKeys(content) {
+		if p, missing := w.field(content[k], k, set, at); missing {
+			return p, true
+		}
 	}
 	return nil, false
 }
 
-// lacksItems pairs the items of an associative list or a set with the elements of the set, one to one: an item that
-// leaves out a key (which the server then defaulted) may stand for any element that no other item claims exactly.
-func lacksItems(items []any, set *fieldpath.Set, at Path) (Path, bool) {
+// theirs is what others own of a place: all of it as one leaf, or something below.
+type theirs struct{ leaf, below bool }
+
+func (w *lackWalk) owned(at fieldpath.Path) theirs {
+	set := w.others()
+	for _, e := range at[:len(at)-1] {
+		set = child(set, e)
+	}
+	last := at[len(at)-1]
+	_, below := set.Children.Get(last)
+	return theirs{leaf: set.Members.Has(last) && !below, below: below}
+}
+
+// items pairs the items of an associative list or a set with the elements of our set, one to one: an item that leaves
+// out a key (which the server then defaulted) may stand for any element that no other item claims.
+func (w *lackWalk) items(items []any, set *fieldpath.Set, at Path) (Path, bool) {
+	elements := elementsOf(set)
+	pairs := pairItems(items, elements)
+	for i, item := range items {
+		if pairs[i] < 0 {
+			return at.Items(), true
+		}
+		if e := elements[pairs[i]]; e.Key != nil {
+			if p, missing := w.element(item, e, set, at.Items()); missing {
+				return p, true
+			}
+		}
+	}
+	return nil, false
+}
+
+func elementsOf(set *fieldpath.Set) []fieldpath.PathElement {
 	var elements []fieldpath.PathElement
 	set.Members.Iterate(func(e fieldpath.PathElement) { elements = append(elements, e) })
 	set.Children.Iterate(func(e fieldpath.PathElement) {
@@ -84,37 +161,46 @@ func lacksItems(items []any, set *fieldpath.Set, at Path) (Path, bool) {
 			elements = append(elements, e)
 		}
 	})
-	taken := make([]bool, len(elements))
-	pair := func(item any, exact bool) (fieldpath.PathElement, bool) {
-		for i, e := range elements {
-			if !taken[i] && elementFits(e, item, exact) {
-				taken[i] = true
-				return e, true
-			}
-		}
-		return fieldpath.PathElement{}, false
-	}
-	found := make([]*fieldpath.PathElement, len(items))
-	for _, exact := range []bool{true, false} {
-		for i, item := range items {
-			if found[i] == nil {
-				if e, ok := pair(item, exact); ok {
-					found[i] = &e
-				}
-			}
-		}
+	return elements
+}
+
+// pairItems returns for each item the index of its element, -1 where it has none. Exact pairs come first; the rest is
+// paired so that as many as possible find one (augmenting paths).
+func pairItems(items []any, elements []fieldpath.PathElement) []int {
+	pairs, taken := make([]int, len(items)), make([]int, len(elements))
+	for e := range taken {
+		taken[e] = -1
 	}
 	for i, item := range items {
-		if found[i] == nil {
-			return at.Items(), true
-		}
-		if found[i].Key != nil {
-			if p, missing := lacksElement(item, *found[i], set, at.Items()); missing {
-				return p, true
+		pairs[i] = -1
+		for n := range elements {
+			e := (i + n) % len(elements) // mostly they are in the same order
+			if taken[e] < 0 && elementFits(elements[e], item, true) {
+				pairs[i], taken[e] = e, i
+				break
 			}
 		}
 	}
-	return nil, false
+	var try func(i int, seen []bool) bool
+	try = func(i int, seen []bool) bool {
+		for e := range elements {
+			if seen[e] || !elementFits(elements[e], items[i], false) {
+				continue
+			}
+			seen[e] = true
+			if taken[e] < 0 || try(taken[e], seen) {
+				pairs[i], taken[e] = e, i
+				return true
+			}
+		}
+		return false
+	}
+	for i := range items {
+		if pairs[i] < 0 {
+			try(i, make([]bool, len(elements)))
+		}
+	}
+	return pairs
 }
 
 // elementFits reports whether a list element of a set may stand for an item.
@@ -138,62 +224,77 @@ func elementFits(e fieldpath.PathElement, item any, exact bool) bool {
 	return false
 }
 
-// ownedPart returns the part of v that lies at a path and that the set owns, with the keys of the list items on the
-// way, so that it can be applied by another manager.
-func ownedPart(v any, path Path, set *fieldpath.Set) (any, bool) {
-	if set == nil {
-		return nil, false
-	}
-	if len(path) == 0 {
-		return v, true
-	}
-	if path[0].EachItem {
-		items, _ := v.([]any)
+// ownedPart returns the part of v that lies at any of the paths and that the set owns, with the keys of the list items
+// on the way, so that it can be applied by another manager; nil: there is none. Items without such a part are left
+// out: naming them would own them.
+func ownedPart(v any, paths []Path, set *fieldpath.Set) any {
+	switch v := v.(type) {
+	case map[string]any:
+		part := map[string]any{}
+		for field, value := range v {
+			e := fieldElement(field)
+			inner, deeper := set.Children.Get(e)
+			if !deeper && !set.Members.Has(e) {
+				continue
+			}
+			below := after(paths, Step{Field: field})
+			switch {
+			case slices.ContainsFunc(below, func(p Path) bool { return len(p) == 0 }):
+				part[field] = value
+			case len(below) > 0 && deeper:
+				if p := ownedPart(value, below, inner); p != nil {
+					part[field] = p
+				}
+			}
+		}
+		if len(part) > 0 {
+			return part
+		}
+	case []any:
+		below := after(paths, Step{EachItem: true})
+		if len(below) == 0 {
+			return nil
+		}
 		var parts []any
-		found := false
-		for _, item := range items {
-			part := map[string]any{}
+		for _, item := range v {
 			set.Children.Iterate(func(e fieldpath.PathElement) {
 				if e.Key == nil || !elementFits(e, item, true) {
 					return
 				}
+				part, ok := ownedPart(item, below, child(set, e)).(map[string]any)
+				if !ok {
+					return
+				}
 				for _, key := range *e.Key {
-					part[key.Name] = key.Value.Unstructured()
+					part[key.Name] = asObject(item)[key.Name]
 				}
-				if inner, ok := ownedPart(item, path[1:], child(set, e)); ok {
-					part, found = merge(part, inner.(map[string]any)), true
-				}
-			})
-			if len(part) > 0 {
 				parts = append(parts, part)
-			}
+			})
 		}
-		return parts, found
+		if parts != nil {
+			return parts
+		}
 	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		return nil, false
+	return nil
+}
+
+// after returns what follows a step in the paths that start with it.
+func after(paths []Path, step Step) []Path {
+	var rest []Path
+	for _, p := range paths {
+		if len(p) > 0 && p[0] == step {
+			rest = append(rest, p[1:])
+		}
 	}
-	value, present := m[path[0].Field]
-	element := fieldElement(path[0].Field)
-	inner, deeper := set.Children.Get(element)
-	if !present || !deeper && (!set.Members.Has(element) || len(path) > 1) {
-		return nil, false
-	}
-	if len(path) == 1 {
-		return map[string]any{path[0].Field: value}, true
-	}
-	part, ok := ownedPart(value, path[1:], inner)
-	if !ok {
-		return nil, false
-	}
-	return map[string]any{path[0].Field: part}, true
+	return rest
 }
 
 func fieldElement(name string) fieldpath.PathElement { return fieldpath.PathElement{FieldName: &name} }
 
-// child returns the set below an element, or nil.
+// child returns the set below an element; it is empty where there is none.
 func child(set *fieldpath.Set, e fieldpath.PathElement) *fieldpath.Set {
-	inner, _ := set.Children.Get(e)
-	return inner
+	if inner, ok := set.Children.Get(e); ok {
+		return inner
+	}
+	return &fieldpath.Set{}
 }

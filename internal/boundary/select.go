@@ -61,7 +61,8 @@ func (r *Rule) Selects(source *unstructured.Unstructured, pairs NamespacePairs) 
 
 // copyMark returns a key that marks the object as a copy.
 func copyMark(obj *unstructured.Unstructured) (string, bool) {
-	objLabels, annotations := obj.GetLabels(), obj.GetAnnotations()
+	// Read as they stand: a damaged value is a mark too.
+	objLabels, annotations := rawMetadata(obj, "labels"), rawMetadata(obj, "annotations")
 	for _, keys := range [][]string{stampKeys, copyKeys} {
 		for _, key := range keys {
 			_, inLabels := objLabels[key]
@@ -135,11 +136,14 @@ type choice struct {
 // chooseRule finds the rule of the flow that takes the source (S5). stamped is the rule in the twin's stamp, or empty.
 func chooseRule(rules []*Rule, source *unstructured.Unstructured, pairs NamespacePairs, stamped string) choice {
 	var selecting []*Rule
+	invalid := ""
 	reasons := make([]string, 0, len(rules))
 	for _, rule := range rules {
 		switch s := rule.Selects(source, pairs); s.Verdict {
 		case Invalid:
-			return choice{invalid: true, reason: s.Reason}
+			if invalid == "" {
+				invalid = s.Reason
+			}
 		case Selected:
 			if rule.Name == stamped {
 				return choice{rule: rule, reason: s.Reason}
@@ -148,6 +152,9 @@ func chooseRule(rules []*Rule, source *unstructured.Unstructured, pairs Namespac
 		default:
 			reasons = append(reasons, s.Reason)
 		}
+	}
+	if invalid != "" {
+		return choice{invalid: true, reason: invalid}
 	}
 	switch len(selecting) {
 	case 0:

@@ -38,7 +38,7 @@ func (d *decider) statusOr(want any, then func()) {
 	source := d.in.Source
 	have := source.Object["status"]
 	want = declared(d.in.StatusSchema, want)
-	if reflect.DeepEqual(prune(d.in.StatusSchema.FillDefaults(want)), prune(have)) {
+	if sameStatus(d.in.StatusSchema.withDefaults(want), have) {
 		then()
 		return
 	}
@@ -48,7 +48,7 @@ func (d *decider) statusOr(want any, then func()) {
 		return
 	}
 	d.out.UID, d.out.StatusHash = source.GetUID(), wantHash
-	if prune(want) == nil {
+	if emptyStatus(want) {
 		d.out.Action = ClearStatus
 		d.because("the twin has no status, so the source keeps none")
 		return
@@ -71,9 +71,71 @@ func declared(s *Schema, status any) any {
 	return status
 }
 
-// StatusHash returns a hash of a status that ignores what is empty.
+// withDefaults returns a status as the server stores it, without one too.
+func (s *Schema) withDefaults(status any) any {
+	if s != nil && status == nil {
+		status = s.Default
+	}
+	return s.FillDefaults(status)
+}
+
+// emptyStatus reports whether a status says nothing, as one that is not there.
+func emptyStatus(status any) bool {
+	content, isObject := status.(map[string]any)
+	return status == nil || isObject && len(content) == 0
+}
+
+// sameStatus reports whether a source has the status that it should have. Servers leave out null and empty lists, and
+// write empty objects that nobody asked for, as they please; an empty object that is wanted may say something, as in
+// {"state": {"running": {}}}.
+func sameStatus(want, have any) bool {
+	return emptyStatus(want) && prune(have) == nil || sameValue(want, have)
+}
+
+func sameValue(want, have any) bool {
+	switch want := want.(type) {
+	case nil:
+		return prune(have) == nil
+	case map[string]any:
+		have, ok := have.(map[string]any)
+		if !ok {
+			return false
+		}
+		for k, v := range want {
+			if !sameValue(v, have[k]) {
+				return false
+			}
+		}
+		for k, v := range have {
+			if _, wanted := want[k]; !wanted && prune(v) != nil {
+				return false
+			}
+		}
+		return true
+	case []any:
+		if len(want) == 0 {
+			return prune(have) == nil
+		}
+		have, ok := have.([]any)
+		return ok && slices.EqualFunc(want, have, sameValue)
+	case int64:
+		if have, ok := have.(float64); ok {
+			return float64(want) == have
+		}
+	case float64:
+		if have, ok := have.(int64); ok {
+			return want == float64(have)
+		}
+	}
+	return want == have
+}
+
+// StatusHash returns a hash of a status.
 func StatusHash(status any) string {
-	encoded, err := json.Marshal(prune(status))
+	if emptyStatus(status) {
+		status = nil
+	}
+	encoded, err := json.Marshal(status)
 	if err != nil {
 		panic(fmt.Sprintf("hash of a status that is not JSON: %v", err))
 	}
