@@ -1,0 +1,183 @@
+//go:build unix
+
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/controlplane"
+)
+
+// Request is a request of this test's Isthmus, as the API server's audit log has it.
+type Request struct {
+	controlplane.AuditEvent
+	Side string // "local" or "remote"
+}
+
+// String tells what was asked and answered.
+func (r Request) String() string {
+	where := r.RequestURI
+	if i := strings.IndexByte(where, '?'); i >= 0 {
+		where = where[:i]
+	}
+	return fmt.Sprintf("%s %s %s %s → %d", r.Time.Format("15:04:05.000"), r.Side, r.Verb, where, r.Code())
+}
+
+// resource returns plural.group, or plural, of what was asked for.
+func (r Request) resource() string {
+	if r.ObjectRef == nil {
+		return ""
+	}
+	if r.ObjectRef.APIGroup == "" {
+		return r.ObjectRef.Resource
+	}
+	return r.ObjectRef.Resource + "." + r.ObjectRef.APIGroup
+}
+
+// bookkeeping writes are named exceptions: Events, Leases, and the ledger.
+func (r Request) bookkeeping() bool {
+	switch r.resource() {
+	case "events", "events.events.k8s.io", "leases.coordination.k8s.io", "selfsubjectaccessreviews.authorization.k8s.io":
+		return true
+	case "configmaps":
+		return r.Side == "local" && strings.HasPrefix(r.ObjectRef.Name, "isthmus-")
+	}
+	return false
+}
+
+// Requests returns what Isthmus asked both sides since a time, in order.
+func (e *Env) Requests(since time.Time) []Request {
+	e.T.Helper()
+	var all []Request
+	for name, side := range map[string]*Side{"local": e.Local, "remote": e.Remote} {
+		events, err := side.AuditSince(since)
+		if err != nil {
+			e.T.Fatalf("audit log of %s: %v", side.Name(), err)
+		}
+		for _, event := range events {
+			if event.User.Username == e.User() && event.Stage == "ResponseComplete" {
+				all = append(all, Request{event, name})
+			}
+		}
+	}
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Time.Before(all[j].Time) })
+	return all
+}
+
+// Writes returns the writes of Isthmus since a time, without its bookkeeping.
+func (e *Env) Writes(since time.Time) []Request {
+	e.T.Helper()
+	var writes []Request
+	for _, r := range e.Requests(since) {
+		if r.IsWrite() && !r.bookkeeping() {
+			writes = append(writes, r)
+		}
+	}
+	return writes
+}
+
+// Reads returns the reads of single objects (GET) since a time: lists, watches, discovery and schemas are not among
+// them.
+func (e *Env) Reads(since time.Time) []Request {
+	e.T.Helper()
+	var reads []Request
+	for _, r := range e.Requests(since) {
+		if r.Verb == "get" && r.ObjectRef != nil && r.ObjectRef.Name != "" && !r.bookkeeping() {
+			reads = append(reads, r)
+		}
+	}
+	return reads
+}
+
+// audit fails the test on any write of Isthmus that it must never make (docs/contract.md: P3, S1, O5, F2).
+func (e *Env) audit() {
+	ours := map[string]bool{} // UIDs of objects that carry our stamp, as far as the log has told
+	for _, r := range e.Requests(e.began) {
+		if !r.IsWrite() || r.bookkeeping() {
+			continue
+		}
+		for _, q := range e.quiet {
+			if r.RequestReceived.After(q.from) && r.RequestReceived.Before(q.to) {
+				e.T.Errorf("audit: a write in a quiet time: %s", r)
+			}
+		}
+		if r.Side == "local" {
+			if r.ObjectRef.Subresource != "status" || r.Verb != "patch" {
+				e.T.Errorf("audit: a write to a source that is not its status: %s", r)
+			}
+			continue
+		}
+		e.auditTwin(r, ours)
+	}
+}
+
+// auditTwin checks one write on the remote side.
+func (e *Env) auditTwin(r Request, ours map[string]bool) {
+	if r.ObjectRef.Subresource != "" {
+		e.T.Errorf("audit: a write to a subresource on the remote side: %s", r)
+		return
+	}
+	request, response := object(r.RequestObject), object(r.ResponseObject)
+	switch {
+	case r.Verb == "patch" && strings.Contains(r.RequestURI, "fieldManager="+boundary.HandoverManager):
+		if !ours[request.Metadata.UID] {
+			e.T.Errorf("audit: a handover on an object that is not ours: %s", r)
+		}
+	case r.Verb == "patch" && request.Metadata.Annotations != nil && r.resource() == "namespaces":
+		if request.Metadata.ResourceVersion != "1" {
+			e.T.Errorf("audit: a write to a namespace that is not create-only: %s", r)
+		}
+	case r.Verb == "patch" && request.Metadata.Annotations != nil:
+		for _, key := range []string{boundary.AnnotationWriter, boundary.AnnotationRule, boundary.AnnotationSource, boundary.AnnotationSourceUID,
+			boundary.AnnotationSourceGeneration, boundary.AnnotationTwin, boundary.AnnotationApplied} {
+			if request.Metadata.Annotations[key] == "" {
+				e.T.Errorf("audit: an apply without %s: %s", key, r)
+			}
+		}
+		created := request.Metadata.ResourceVersion == "1" && request.Metadata.UID == ""
+		bound := request.Metadata.UID != "" && request.Metadata.ResourceVersion != ""
+		if !created && !bound {
+			e.T.Errorf("audit: an apply that is neither create-only nor bound to a UID and a resourceVersion: %s", r)
+		}
+		if bound && r.Code() < 300 && !ours[request.Metadata.UID] && !e.lax {
+			e.T.Errorf("audit: an apply to an object that Isthmus did not create: %s", r)
+		}
+		if r.Code() < 300 {
+			ours[response.Metadata.UID] = true
+		}
+	case r.Verb == "patch": // the JSON patch of a release
+		if r.Code() < 300 && !ours[response.Metadata.UID] && !e.lax {
+			e.T.Errorf("audit: a release of an object that Isthmus did not create: %s", r)
+		}
+	case r.Verb == "delete":
+		var options struct {
+			Preconditions struct{ UID, ResourceVersion string }
+		}
+		_ = json.Unmarshal(r.RequestObject, &options)
+		if options.Preconditions.UID == "" || options.Preconditions.ResourceVersion == "" {
+			e.T.Errorf("audit: a delete without UID and resourceVersion: %s", r)
+		} else if r.Code() < 300 && !ours[options.Preconditions.UID] && !e.lax {
+			e.T.Errorf("audit: a delete of an object that Isthmus did not create: %s", r)
+		}
+	default:
+		e.T.Errorf("audit: a write of another kind than apply, patch and delete: %s", r)
+	}
+}
+
+type auditObject struct {
+	Metadata struct {
+		Name, UID, ResourceVersion string
+		Annotations                map[string]string
+	}
+}
+
+func object(raw json.RawMessage) auditObject {
+	var o auditObject
+	_ = json.Unmarshal(raw, &o) // a JSON patch is a list, and so no object
+	return o
+}
