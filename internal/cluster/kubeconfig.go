@@ -103,6 +103,9 @@ func (s *source) fromFile(hash func([]byte) (int, error)) (*rest.Config, error) 
 	if err != nil {
 		return nil, s.name(err)
 	}
+	if cluster := file.Contexts[name].Cluster; file.Clusters[cluster] == nil {
+		return nil, s.name(fmt.Errorf("context %q: cluster %q does not exist", name, cluster))
+	}
 	absolute, err := filepath.Abs(s.path)
 	if err != nil {
 		return nil, s.name(err)

@@ -12,10 +12,12 @@ import (
 )
 
 // The configuration is read again on the first request after lookEvery, and on a refused credential or certificate, the
-// latter at most once in failureGap.
+// latter at most once in failureGap. An access plugin whose fresh credential is refused is not given another chance
+// before pluginGap: each one runs it.
 const (
 	lookEvery  = 10 * time.Second
 	failureGap = time.Second
+	pluginGap  = 10 * time.Second
 )
 
 // reloading is the RoundTripper that all clients of a Cluster share. It sends requests over the connection of the
@@ -124,7 +126,7 @@ func (t *reloading) afterRefusal(used *connection, resp *http.Response) (*connec
 		return conn, true
 	}
 	// client-go runs an access plugin again after a 401, but leaves repeating the request to us.
-	plugin := used.config.ExecProvider != nil && resp != nil && now.Sub(t.pluginFail) >= failureGap
+	plugin := used.config.ExecProvider != nil && resp != nil && now.Sub(t.pluginFail) >= pluginGap
 	return used, plugin
 }
 

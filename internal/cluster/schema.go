@@ -16,6 +16,8 @@ type converter struct {
 	// prunes: an object that declares no fields loses all of them, as a CRD's does. Elsewhere it is free-form.
 	prunes bool
 	done   map[string]*boundary.Schema
+	// later completes nodes that are copies of others, once those are whole.
+	later []func()
 }
 
 // schemaOfCRD converts an openAPIV3Schema of a CRD; nil means that everything is preserved.
@@ -29,7 +31,11 @@ func schemaOfCRD(openAPIV3Schema map[string]any) *boundary.Schema {
 // schemaOfDefinition converts the named definition of an OpenAPI v3 document.
 func schemaOfDefinition(definitions map[string]any, name string, prunes bool) *boundary.Schema {
 	c := &converter{definitions: definitions, prunes: prunes, done: map[string]*boundary.Schema{}}
-	return c.named(name)
+	s := c.named(name)
+	for _, complete := range c.later {
+		complete()
+	}
+	return s
 }
 
 func (c *converter) named(name string) *boundary.Schema {
@@ -131,12 +137,15 @@ func (c *converter) annotated(s *boundary.Schema, in map[string]any) *boundary.S
 	if mapType == "" && def == nil && !nullable {
 		return s
 	}
-	own := *s // still empty if s is being converted: no type both contains itself and is annotated so where it does
-	if mapType != "" {
-		own.MapType = mapType
-	}
-	own.Default, own.Nullable = def, nullable
-	return &own
+	own := &boundary.Schema{}
+	c.later = append(c.later, func() { // s may be half-way through its own conversion
+		*own = *s
+		if mapType != "" {
+			own.MapType = mapType
+		}
+		own.Default, own.Nullable = def, nullable
+	})
+	return own
 }
 
 // defaultOf returns a default that a server fills in. In definitions of built-in kinds, zero values stand for the

@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"isthmus.dev/isthmus/internal/controlplane"
+)
+
+// pluginEnv makes this test binary an access plugin that returns the token in the file that it names, or hangs.
+const pluginEnv = "ISTHMUS_TEST_ACCESS_PLUGIN"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(pluginEnv); path != "" {
+		if path == "hang" {
+			time.Sleep(3 * time.Second) // longer than its caller waits
+			return
+		}
+		token, err := os.ReadFile(path)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
+			"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+			"status": map[string]any{"token": string(token)},
+		})
+		return
+	}
+	controlplane.Main(m)
+}
+
+// server is a TLS server that stands for an API server as far as transport goes.
+type server struct {
+	*httptest.Server
+	mu      sync.Mutex
+	token   string
+	calls   int
+	handler http.HandlerFunc
+}
+
+func newServer(t *testing.T, token string, handler http.HandlerFunc) *server {
+	s := &server{token: token, handler: handler}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.calls++
+		accepted := s.token == "" || r.Header.Get("Authorization") == "Bearer "+s.token
+		s.mu.Unlock()
+		w.Header().Set("Audit-Id", "a")
+		w.Header().Set("Content-Type", "application/json")
+		if !accepted {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`)
+			return
+		}
+		s.handler(w, r)
+	}))
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) accept(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = token
+}
+
+func (s *server) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
+func (s *server) ca() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+}
+
+// namespaceAnswer answers a GET of a namespace's metadata.
+func namespaceAnswer(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprint(w, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"kube-system","uid":"u1"}}`)
+}
+
+// kubeconfig returns a kubeconfig with one context named "c".
+func kubeconfig(url string, ca []byte, user clientcmdapi.AuthInfo) *clientcmdapi.Config {
+	file := clientcmdapi.NewConfig()
+	file.Clusters["c"] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: ca}
+	file.AuthInfos["u"] = &user
+	file.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	file.CurrentContext = "c"
+	return file
+}
+
+func writeKubeconfig(t *testing.T, path string, file *clientcmdapi.Config) string {
+	t.Helper()
+	if path == "" {
+		path = filepath.Join(t.TempDir(), "kubeconfig")
+	}
+	if err := clientcmd.WriteToFile(*file, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func withToken(token string) clientcmdapi.AuthInfo { return clientcmdapi.AuthInfo{Token: token} }
+
+func connect(t *testing.T, path string) (*Cluster, *logs) {
+	t.Helper()
+	log := &logs{}
+	c, err := Connect(Options{Role: "remote", Kubeconfig: path, UserAgent: "isthmus-test",
+		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.transport.CloseIdleConnections)
+	return c, log
+}
+
+// later makes a cluster believe that time has passed.
+func later(c *Cluster, d time.Duration) {
+	c.transport.mu.Lock()
+	defer c.transport.mu.Unlock()
+	old := c.transport.now
+	c.transport.now = func() time.Time { return old().Add(d) }
+}
+
+// logs collects what was logged.
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// eventually waits until cond holds.
+func eventually(t *testing.T, within time.Duration, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(within)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("not within %s: %s", within, what)
+		case <-tick.C:
+		}
+	}
+}

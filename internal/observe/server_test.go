@@ -1,0 +1,85 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+func TestServe(t *testing.T) {
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewMetrics("v1")
+	m.ForFlow("toHost", "Widget")
+	var ready atomic.Bool
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- Serve(ctx, l, m.Registry(), func() error {
+			if !ready.Load() {
+				return errors.New("the remote cluster has not been listed yet")
+			}
+			return nil
+		})
+	}()
+	get := func(path string) (int, string) {
+		t.Helper()
+		resp, err := http.Get("http://" + l.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(body)
+	}
+	if code, body := get("/healthz"); code != 200 || body != "ok\n" {
+		t.Errorf("/healthz: %d %q", code, body)
+	}
+	if code, body := get("/readyz"); code != 503 || !strings.Contains(body, "the remote cluster has not been listed yet") {
+		t.Errorf("/readyz before: %d %q", code, body)
+	}
+	ready.Store(true)
+	if code, _ := get("/readyz"); code != 200 {
+		t.Errorf("/readyz after: %d", code)
+	}
+	if code, body := get("/metrics"); code != 200 || !strings.Contains(body, `isthmus_operations_total{direction="toHost",kind="Widget",operation="create",status="success"} 0`) {
+		t.Errorf("/metrics: %d %q", code, body)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if _, err := http.Get("http://" + l.Addr().String() + "/healthz"); err == nil {
+		t.Error("still served after the end")
+	}
+}
+
+func TestListenSaysWhatToDo(t *testing.T) {
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = Listen(l.Addr().String())
+	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) || !strings.Contains(err.Error(), "--listen") || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a busy address: %v", err)
+	}
+	if _, err = Listen("nonsense"); err == nil || !strings.Contains(err.Error(), "--listen") {
+		t.Errorf("a malformed address: %v", err)
+	}
+	none, err := Listen("")
+	if none != nil || err != nil {
+		t.Errorf("an empty address: %v, %v", none, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Serve(ctx, nil, nil, nil); err != nil {
+		t.Errorf("serving nothing: %v", err)
+	}
+}
