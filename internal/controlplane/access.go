@@ -104,8 +104,12 @@ func (c *Cluster) kubeconfigPath(user string) string {
 }
 
 func (c *Cluster) writeKubeconfig(user string, auth *clientcmdapi.AuthInfo) (string, error) {
+	path := c.kubeconfigPath(user)
 	config := clientcmdapi.NewConfig()
 	config.Clusters[c.name] = &clientcmdapi.Cluster{Server: c.URL(), CertificateAuthorityData: c.pki.caPEM}
+	// With the cluster's name, so that kubeconfigs of several clusters can be
+	// merged ($KUBECONFIG with more than one path).
+	user = user + "@" + c.name
 	config.AuthInfos[user] = auth
 	config.Contexts[c.name] = &clientcmdapi.Context{Cluster: c.name, AuthInfo: user}
 	config.CurrentContext = c.name
@@ -116,7 +120,6 @@ func (c *Cluster) writeKubeconfig(user string, auth *clientcmdapi.AuthInfo) (str
 	if err := os.MkdirAll(c.path("users"), 0o700); err != nil {
 		return "", err
 	}
-	path := c.kubeconfigPath(user)
 	return path, writeFile(path, content)
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/wait"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
@@ -29,15 +30,10 @@ import (
 // applyManager is the field manager of [Cluster.Apply].
 const applyManager = "controlplane"
 
-// discoveryLag is how long a kind may stay unknown after its definition was
-// established.
-const discoveryLag = 10 * time.Second
-
 // Apply applies the documents of a YAML stream as admin, by server-side apply
 // with force, in their order. Lists are applied item by item; a namespaced
 // object without a namespace goes to "default". After a
-// CustomResourceDefinition it waits until that is established and its kind is
-// served. The error names the object that was refused; those before it stay.
+// CustomResourceDefinition it waits until all its versions are served. The error names the object that was refused; those before it stay.
 func (c *Cluster) Apply(ctx context.Context, manifest []byte) error {
 	objects, err := decode(manifest)
 	if err != nil {
@@ -82,7 +78,11 @@ func decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 			return nil, fmt.Errorf("reading document %d: %w", number, err)
 		}
 		var content map[string]any
-		if err := yaml.Unmarshal(document, &content); err != nil {
+		document, err = yaml.YAMLToJSON(document)
+		if err == nil {
+			err = json.Unmarshal(document, &content) // keeps integers integers
+		}
+		if err != nil {
 			return nil, fmt.Errorf("reading document %d: %w", number, err)
 		}
 		if len(content) == 0 {
@@ -106,93 +106,88 @@ func decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 type applier struct {
 	client dynamic.Interface
 	mapper *restmapper.DeferredDiscoveryRESTMapper
-	// newKinds is set once a definition was applied: from then on a kind that
-	// is not known may become so.
-	newKinds bool
 }
 
 func (a *applier) apply(ctx context.Context, object *unstructured.Unstructured) error {
 	if object.GetName() == "" || object.GetKind() == "" {
 		return errors.New("it has no kind or no metadata.name")
 	}
-	var resource dynamic.ResourceInterface
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, discoveryLag, true, func(ctx context.Context) (bool, error) {
-		var unknown bool
-		resource, unknown, last = a.resource(object)
-		if last == nil {
-			_, last = resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: applyManager, Force: true})
-			// An answer about no object in particular: the kind is not served yet.
-			unknown = apierrors.IsNotFound(last) && !isAboutObject(last)
+	resource, err := a.resource(object)
+	if err != nil {
+		return err
+	}
+	applied, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: applyManager, Force: true})
+	if err != nil {
+		return err
+	}
+	if object.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
+		return nil
+	}
+	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+		definition, err := resource.Get(ctx, applied.GetName(), metav1.GetOptions{})
+		if err != nil || !isEstablished(definition) {
+			return false, err
 		}
-		if unknown && a.newKinds {
-			a.mapper.Reset()
-			return false, nil
-		}
-		return true, last
+		return a.isServed(ctx, definition)
 	})
 	if err != nil {
-		return errors.Join(last, ignoreSame(err, last))
-	}
-	if object.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
-		a.newKinds = true
-		return waitEstablished(ctx, resource, object.GetName())
+		return fmt.Errorf("waiting until it is served: %w", err)
 	}
 	return nil
 }
 
-// resource finds where an object is applied; unknown tells that discovery does
-// not know its kind.
-func (a *applier) resource(object *unstructured.Unstructured) (resource dynamic.ResourceInterface, unknown bool, err error) {
+// resource finds where an object is applied, and completes its namespace.
+func (a *applier) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	gvk := object.GroupVersionKind()
 	mapping, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return nil, meta.IsNoMatchError(err), err
+		return nil, err
 	}
 	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
-		return a.client.Resource(mapping.Resource), false, nil
+		return a.client.Resource(mapping.Resource), nil
 	}
 	if object.GetNamespace() == "" {
 		object.SetNamespace(metav1.NamespaceDefault)
 	}
-	return a.client.Resource(mapping.Resource).Namespace(object.GetNamespace()), false, nil
+	return a.client.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
 }
 
-func isAboutObject(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
+func isEstablished(definition *unstructured.Unstructured) bool {
+	// At first the conditions are null, which counts as an error here.
+	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
+	for _, entry := range conditions {
+		if condition, ok := entry.(map[string]any); ok && condition["type"] == "Established" && condition["status"] == "True" {
+			return true
+		}
 	}
-	details := status.Status().Details
-	return details != nil && details.Kind != "" && details.Name != ""
+	return false
 }
 
-func ignoreSame(err, last error) error {
-	if errors.Is(err, last) {
-		return nil
-	}
-	return err
-}
-
-func waitEstablished(ctx context.Context, resource dynamic.ResourceInterface, name string) error {
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
-		definition, err := resource.Get(ctx, name, metav1.GetOptions{})
+// isServed tells whether an established definition has reached discovery and
+// the handler of its requests, which both happens a moment later.
+func (a *applier) isServed(ctx context.Context, definition *unstructured.Unstructured) (bool, error) {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	a.mapper.Reset()
+	for _, entry := range versions {
+		version, ok := entry.(map[string]any)
+		if !ok || version["served"] != true {
+			continue
+		}
+		name, _ := version["name"].(string)
+		mapping, err := a.mapper.RESTMapping(schema.GroupKind{Group: group, Kind: kind}, name)
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}
-		conditions, _, err := unstructured.NestedSlice(definition.Object, "status", "conditions")
-		if err != nil {
-			return false, err
+		// Other errors, as of a conversion webhook, are answers of the handler.
+		_, err = a.client.Resource(mapping.Resource).List(ctx, metav1.ListOptions{Limit: 1})
+		if apierrors.IsNotFound(err) || ctx.Err() != nil {
+			return false, nil
 		}
-		for _, entry := range conditions {
-			if condition, ok := entry.(map[string]any); ok && condition["type"] == "Established" && condition["status"] == "True" {
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-	if err != nil {
-		return fmt.Errorf("waiting until it is established: %w", err)
 	}
-	return nil
+	return true, nil
 }

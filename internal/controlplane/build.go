@@ -34,7 +34,7 @@ func (b Binaries) Path(c Component) string { return filepath.Join(b.Dir, string(
 // Build makes sure that the named components are built, and returns where they
 // are. Without names it builds what a plain cluster needs: etcd, kube-apiserver
 // and kubectl. What is already there is not built again; a build from scratch
-// takes many minutes, and reports its progress to progress (which may be nil).
+// takes minutes, and reports its progress to progress (which may be nil).
 //
 // Builds are kept in the user's cache directory under a hash of the module's
 // sources and the Go version. Concurrent calls, also of other processes, wait

@@ -167,8 +167,8 @@ func (c *Cluster) PID(component Component) int {
 }
 
 // StartComponent starts components that do not run yet, building them where
-// needed, and returns when they are ready: for ControllerManager, Scheduler and
-// Kwok, when they answer their health check.
+// needed, and returns when they are healthy; of ControllerManager it also waits
+// for the default ServiceAccount, which pods need.
 func (c *Cluster) StartComponent(ctx context.Context, components ...Component) error {
 	if len(components) == 0 {
 		return nil

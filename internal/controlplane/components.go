@@ -55,6 +55,7 @@ func (c *Cluster) writeFiles() error {
 		"admin":                          {"system:masters"},
 		"system:kube-controller-manager": nil,
 		"system:kube-scheduler":          nil,
+		"kwok":                           {"system:masters"},
 	} {
 		if _, err := c.UserKubeconfig(user, groups...); err != nil {
 			return err
@@ -129,6 +130,9 @@ func (c *Cluster) command(component Component) (*exec.Cmd, error) {
 			"--secure-port=" + strconv.Itoa(port),
 			"--leader-elect=false",
 			"--profiling=false",
+			"--kube-api-qps=1000", "--kube-api-burst=1000", // the default's 20 a second slow the start down
+			"--use-service-account-credentials", // RBAC grants each controller what it needs, and the program little
+			"--node-monitor-period=1s",          // by default a new node takes no pods for 5 seconds
 			"--service-account-private-key-file=" + c.path("sa.key"),
 			"--root-ca-file=" + c.path("ca.crt"),
 			"--cluster-signing-cert-file=" + c.path("ca.crt"),
@@ -156,7 +160,7 @@ func (c *Cluster) command(component Component) (*exec.Cmd, error) {
 			return nil, err
 		}
 		args = []string{
-			"--kubeconfig=" + c.Kubeconfig(),
+			"--kubeconfig=" + c.kubeconfigPath("kwok"),
 			"--config=" + stages,
 			"--manage-all-nodes=true",
 			fmt.Sprintf("--server-address=127.0.0.1:%d", port),
@@ -210,7 +214,12 @@ func (c *Cluster) ready(ctx context.Context, component Component) error {
 	case Etcd:
 		return checkHealth(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", c.etcdPort))
 	case ControllerManager:
-		return checkHealth(ctx, fmt.Sprintf("https://127.0.0.1:%d/healthz", port))
+		if err := checkHealth(ctx, fmt.Sprintf("https://127.0.0.1:%d/healthz", port)); err != nil {
+			return err
+		}
+		// Healthy comes before useful; without this pods are refused.
+		_, err := c.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err
 	case Scheduler:
 		return checkHealth(ctx, fmt.Sprintf("https://127.0.0.1:%d/readyz", port))
 	case Kwok:

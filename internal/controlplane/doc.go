@@ -12,6 +12,9 @@
 // references are not followed and namespaces get no default ServiceAccount
 // (so pods are refused). Without [Scheduler] and [Kwok] pods stay Pending.
 //
+// A cluster listens on 127.0.0.1 only. Its etcd asks nobody who they are, so
+// other users of the machine can read it: nothing secret belongs there.
+//
 // Every process ends with the process that started it, also when that one is
 // killed.
 package controlplane

@@ -48,7 +48,7 @@ func goEnv() []string {
 // goBuild compiles the parts into the folder out.
 func goBuild(ctx context.Context, progress io.Writer, goTool, module, out string, parts []Component) error {
 	report := &buildReport{started: time.Now(), progress: progress}
-	_, _ = fmt.Fprintf(progress, "control plane: compiling %s, once; from scratch this takes 10 to 15 minutes on two cores\n", joinComponents(parts))
+	_, _ = fmt.Fprintf(progress, "control plane: compiling %s, once; from scratch this takes 5 to 10 minutes on two cores\n", joinComponents(parts))
 
 	command := func(args ...string) *exec.Cmd {
 		cmd := exec.Command(goTool, args...)

@@ -1,0 +1,88 @@
+//go:build unix
+
+package controlplane_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"isthmus.dev/isthmus/internal/controlplane"
+)
+
+func TestAuditHasBodiesOfWritesAtOnce(t *testing.T) {
+	t.Parallel()
+	c := controlplane.Shared(t, "shared")
+	config, err := c.UserConfig("auditee", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.UserAgent = "audit-test"
+	configMaps := client(t, config).CoreV1().ConfigMaps("default")
+	began := time.Now()
+
+	large := configMap("audited")
+	large.Data["filler"] = strings.Repeat("x", 100_000) // more than what goes out in one frame
+	if _, err := configMaps.Create(t.Context(), large, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	mine := func(since time.Time) []controlplane.AuditEvent {
+		t.Helper()
+		events, err := c.AuditSince(since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mine []controlplane.AuditEvent
+		for _, event := range events {
+			if event.User.Username == "auditee" {
+				mine = append(mine, event)
+			}
+		}
+		return mine
+	}
+	// No waiting: the entry is there when the response is.
+	events := mine(began)
+	if len(events) != 1 {
+		t.Fatalf("%d entries after one request", len(events))
+	}
+	event := events[0]
+	var body struct{ Data map[string]string }
+	if err := json.Unmarshal(event.RequestObject, &body); err != nil || body.Data["key"] != "value-of-audited" {
+		t.Errorf("body in the audit log: %.200s (%v)", event.RequestObject, err)
+	}
+	if !event.IsWrite() || event.Verb != "create" || event.Code() != 201 || event.UserAgent != "audit-test" ||
+		event.ObjectRef.Resource != "configmaps" || event.ObjectRef.Name != "audited" || event.ObjectRef.Namespace != "default" ||
+		event.Stage != "ResponseComplete" || event.AuditID == "" || len(event.ResponseObject) == 0 ||
+		event.RequestReceived.Before(began.Truncate(time.Microsecond)) || event.Time.Before(event.RequestReceived) {
+		t.Errorf("unexpected entry: %+v", event)
+	}
+
+	began = time.Now()
+	if _, err := configMaps.Patch(t.Context(), "audited", types.MergePatchType, []byte(`{"data":{"key":"patched"}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	watch, err := configMaps.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	if _, err := configMaps.Get(t.Context(), "audited", metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	events = mine(began)
+	var seen []string
+	for _, event := range events {
+		seen = append(seen, event.Verb+"/"+event.Stage+"/"+event.Level)
+		if event.Verb == "patch" && string(event.RequestObject) != `{"data":{"key":"patched"}}` {
+			t.Errorf("patch in the audit log: %s", event.RequestObject)
+		}
+	}
+	want := "patch/ResponseComplete/RequestResponse watch/ResponseStarted/Metadata get/ResponseComplete/Metadata"
+	if got := strings.Join(seen, " "); got != want {
+		t.Errorf("entries %s, want %s", got, want)
+	}
+}
