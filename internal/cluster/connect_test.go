@@ -29,7 +29,9 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 	dangling.CurrentContext = "e"
 	noCluster := two.DeepCopy()
 	delete(noCluster.Clusters, "c")
-	file := func(name string, c *clientcmdapi.Config) string { return writeKubeconfig(t, filepath.Join(dir, name), c) }
+	file := func(name string, c *clientcmdapi.Config) string {
+		return writeKubeconfig(t, filepath.Join(dir, name), c)
+	}
 	user := func(name string, u clientcmdapi.AuthInfo) string {
 		return file(name, kubeconfig("https://127.0.0.1:1", nil, u))
 	}

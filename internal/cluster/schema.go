@@ -25,7 +25,7 @@ func schemaOfCRD(openAPIV3Schema map[string]any) *boundary.Schema {
 	if openAPIV3Schema == nil {
 		return &boundary.Schema{Type: "object", PreserveUnknown: true}
 	}
-	return (&converter{prunes: true}).convert(openAPIV3Schema)
+	return (&converter{prunes: true, done: map[string]*boundary.Schema{}}).convert(openAPIV3Schema)
 }
 
 // schemaOfDefinition converts the named definition of an OpenAPI v3 document.

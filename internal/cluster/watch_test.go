@@ -1,0 +1,218 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"isthmus.dev/isthmus/internal/controlplane"
+)
+
+// told collects the names that a watch told.
+type told struct {
+	mu    sync.Mutex
+	names map[string]int
+}
+
+func (s *told) add(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.names == nil {
+		s.names = map[string]int{}
+	}
+	s.names[name]++
+}
+
+func (s *told) count(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[name]
+}
+
+const fewNamespaces = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: few-namespaces}
+rules: [{apiGroups: [""], resources: [namespaces], resourceNames: [few-a, few-b, few-none], verbs: [get, list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: few-namespaces}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: few-namespaces}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: few}]
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: few-a, labels: {a: b}}
+`
+
+func TestLiveNamespacesByName(t *testing.T) {
+	cp, admin := live(t)
+	apply(t, cp, fewNamespaces)
+	path, err := cp.UserKubeconfig("few")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := connect(t, path)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	told := &told{}
+	ns := c.WatchNamespaces(ctx, []string{"few-a", "few-b", "few-none"}, told.add)
+	eventually(t, 15*time.Second, "all are known", ns.Synced)
+	if s, known := ns.Get("few-a"); !known || !s.Exists || s.Terminating || s.UID == "" || s.Labels["a"] != "b" {
+		t.Errorf("few-a: %+v %v", s, known)
+	}
+	if s, known := ns.Get("few-none"); !known || s.Exists {
+		t.Errorf("few-none: %+v %v", s, known)
+	}
+	if _, known := ns.Get("kube-system"); known {
+		t.Error("an unwatched namespace is known")
+	}
+	if told.count("few-none") != 1 || told.count("few-a") != 1 {
+		t.Errorf("told: %v", told.names)
+	}
+	apply(t, cp, "apiVersion: v1\nkind: Namespace\nmetadata: {name: few-b, annotations: {x: here}}")
+	eventually(t, 10*time.Second, "few-b is seen", func() bool { s, _ := ns.Get("few-b"); return s.Exists && s.Annotations["x"] == "here" })
+	// There is no controller manager: the namespace stays terminating until its finalizer is taken.
+	if err := admin.Dynamic().Resource(namespaces).Delete(t.Context(), "few-b", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, "few-b is seen terminating", func() bool { s, _ := ns.Get("few-b"); return s.Exists && s.Terminating })
+	finalize(t, admin, "few-b")
+	eventually(t, 10*time.Second, "few-b is seen gone", func() bool { s, known := ns.Get("few-b"); return known && !s.Exists })
+}
+
+func finalize(t *testing.T, c *Cluster, name string) {
+	t.Helper()
+	body, _ := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}, "spec": map[string]any{"finalizers": []string{}}})
+	if err := c.Clientset().CoreV1().RESTClient().Put().AbsPath("/api/v1/namespaces/" + name + "/finalize").Body(body).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLiveAllNamespaces(t *testing.T) {
+	cp, c := live(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	told := &told{}
+	ns := c.WatchNamespaces(ctx, nil, told.add)
+	eventually(t, 15*time.Second, "all are known", ns.Synced)
+	if s, known := ns.Get("kube-system"); !known || s.UID != string(cp.UID()) {
+		t.Errorf("kube-system: %+v %v", s, known)
+	}
+	if s, known := ns.Get("all-none"); !known || s.Exists {
+		t.Errorf("absent: %+v %v", s, known)
+	}
+	apply(t, cp, "apiVersion: v1\nkind: Namespace\nmetadata: {name: all-a}")
+	eventually(t, 10*time.Second, "all-a is told", func() bool { s, _ := ns.Get("all-a"); return s.Exists && told.count("all-a") > 0 })
+}
+
+// Denied watches are tried again seldom, told once, and nothing becomes absent by them.
+func TestLiveDeniedWatch(t *testing.T) {
+	cp, _ := live(t)
+	path, err := cp.UserKubeconfig("nobody-in-particular")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, log := connect(t, path)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ns := c.WatchNamespaces(ctx, []string{"default"}, func(string) { t.Error("told of a namespace that we may not read") })
+	c.WatchCRD(ctx, schema.GroupResource{Group: "live.example.io", Resource: "xs"}, func() { t.Error("told of a CRD that we may not read") })
+	eventually(t, 15*time.Second, "both failures are logged", func() bool { return strings.Count(log.String(), "Watching failed") == 2 })
+	if _, known := ns.Get("default"); known || ns.Synced() {
+		t.Error("an error made a namespace known")
+	}
+}
+
+// F1: an API server that goes away and comes back, and credentials that expire, need no restart.
+func TestF1_LiveOutageAndExpiry(t *testing.T) {
+	cp, err := controlplane.Start(t.Context(), "outage", controlplane.Options{NoAudit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cp.Stop)
+	c, _ := connect(t, cp.Kubeconfig())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ns := c.WatchNamespaces(ctx, nil, func(string) {})
+	eventually(t, 15*time.Second, "namespaces are known", ns.Synced)
+
+	cp.Kill(controlplane.APIServer)
+	eventually(t, 20*time.Second, "the outage is seen", func() bool { h := c.Health(); return !h.Reached && Reason(h.Err) == ReasonRefused })
+	if s, known := ns.Get("default"); !known || !s.Exists {
+		t.Errorf("an outage made a namespace %+v, known %v", s, known)
+	}
+	if err := cp.Restart(t.Context(), controlplane.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, cp, "apiVersion: v1\nkind: Namespace\nmetadata: {name: after}")
+	eventually(t, 20*time.Second, "the watch goes on", func() bool { s, _ := ns.Get("after"); return s.Exists })
+	if !c.Health().Reached {
+		t.Errorf("health after the outage: %+v", c.Health())
+	}
+
+	// A client certificate that runs out, and is replaced in the file.
+	short, err := cp.UserKubeconfigExpiring("short", time.Now().Add(3*time.Second), "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := copyFile(t, short)
+	c2, _ := connect(t, path)
+	if _, err := c2.UID(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 15*time.Second, "the certificate is expired", func() bool {
+		_, err := c2.UID(t.Context())
+		return Reason(err) == ReasonUnauthorized
+	})
+	content, err := os.ReadFile(cp.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 5*time.Second, "the new certificate is used", func() bool {
+		_, err := c2.UID(t.Context())
+		return err == nil
+	})
+
+	// The server's own certificate runs out.
+	if err := cp.ReplaceServingCert(t.Context(), time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	c3, _ := connect(t, cp.Kubeconfig())
+	eventually(t, 15*time.Second, "the server's certificate is expired", func() bool {
+		_, err := c3.UID(t.Context())
+		c3.transport.CloseIdleConnections()
+		return Reason(err) == ReasonCertificateExpired
+	})
+	if err := cp.ReplaceServingCert(t.Context(), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 15*time.Second, "the server is trusted again", func() bool {
+		_, err := c3.UID(t.Context())
+		return err == nil
+	})
+}
+
+func copyFile(t *testing.T, from string) string {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := t.TempDir() + "/kubeconfig"
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
