@@ -9,6 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/controlplane"
 )
@@ -94,10 +98,43 @@ func (e *Env) Reads(since time.Time) []Request {
 	return reads
 }
 
-// audit fails the test on any write of Isthmus that it must never make (docs/contract.md: P3, S1, O5, F2).
+// groundwork is what every Isthmus reads beside the kinds of its rules: identities, CRDs, namespaces, the ledger.
+var groundwork = map[string]bool{
+	"namespaces": true, "customresourcedefinitions.apiextensions.k8s.io": true, "configmaps": true,
+}
+
+// allow notes the kinds that a configuration names: Isthmus may ask for no others (S1).
+func (e *Env) allow(config string) {
+	var file struct {
+		SyncResources []struct{ APIVersion, Kind string }
+	}
+	if yaml.Unmarshal([]byte(config), &file) != nil {
+		return // a test of what is wrong with files
+	}
+	for _, rule := range file.SyncResources {
+		gvr, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(rule.APIVersion, rule.Kind))
+		e.allowed[gvr.GroupResource().String()] = true
+	}
+}
+
+// auditKind checks that a request asks for what a rule names, or belongs to the groundwork.
+func (e *Env) auditKind(r Request) {
+	kind := r.resource()
+	switch {
+	case r.ObjectRef == nil, e.allowed[kind], r.bookkeeping():
+	case !r.IsWrite() && groundwork[kind] && r.ObjectRef.Name != "": // by name only, configmaps in particular
+	case !r.IsWrite() && kind == "namespaces":
+	case r.IsWrite() && kind == "namespaces" && r.Side == "remote":
+	default:
+		e.T.Errorf("audit: a request for a kind that no rule names: %s", r)
+	}
+}
+
+// audit fails the test on any request of Isthmus that it must never make (docs/contract.md: S1, P1, P3, O5, F2).
 func (e *Env) audit() {
 	ours := map[string]bool{} // UIDs of objects that carry our stamp, as far as the log has told
 	for _, r := range e.Requests(e.began) {
+		e.auditKind(r)
 		if !r.IsWrite() || r.bookkeeping() {
 			continue
 		}
@@ -139,6 +176,9 @@ func (e *Env) auditTwin(r Request, ours map[string]bool) {
 				e.T.Errorf("audit: an apply without %s: %s", key, r)
 			}
 		}
+		if request.Metadata.Labels[boundary.LabelOrigin] == "" {
+			e.T.Errorf("audit: an apply without %s: %s", boundary.LabelOrigin, r)
+		}
 		created := request.Metadata.ResourceVersion == "1" && request.Metadata.UID == ""
 		bound := request.Metadata.UID != "" && request.Metadata.ResourceVersion != ""
 		if !created && !bound {
@@ -172,7 +212,7 @@ func (e *Env) auditTwin(r Request, ours map[string]bool) {
 type auditObject struct {
 	Metadata struct {
 		Name, UID, ResourceVersion string
-		Annotations                map[string]string
+		Annotations, Labels        map[string]string
 	}
 }
 

@@ -97,8 +97,8 @@ func newEnv(t testing.TB, local, remote *controlplane.Cluster) *Env {
 			p.end()
 		}
 		if t.Failed() {
-			for _, p := range e.running {
-				t.Logf("the end of the log of isthmus:\n%s", tail(p.Log(), 60))
+			for _, p := range e.running[max(0, len(e.running)-2):] {
+				t.Logf("the end of the log of isthmus:\n%s", tail(p.Log(), 40))
 			}
 		}
 	})
