@@ -1,9 +1,9 @@
 package boundary
 
 import (
-	"maps"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,8 +24,15 @@ var (
 	noon      = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 )
 
+// tester is what testing and rapid have in common.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // object reads an object from YAML, with the number types of a real decoder.
-func object(t testing.TB, text string) *unstructured.Unstructured {
+func object(t tester, text string) *unstructured.Unstructured {
 	t.Helper()
 	encoded, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -34,7 +41,7 @@ func object(t testing.TB, text string) *unstructured.Unstructured {
 	return fromJSON(t, encoded)
 }
 
-func fromJSON(t testing.TB, encoded []byte) *unstructured.Unstructured {
+func fromJSON(t tester, encoded []byte) *unstructured.Unstructured {
 	t.Helper()
 	obj := &unstructured.Unstructured{}
 	if err := obj.UnmarshalJSON(encoded); err != nil {
@@ -44,7 +51,7 @@ func fromJSON(t testing.TB, encoded []byte) *unstructured.Unstructured {
 }
 
 // value reads any value from YAML.
-func value(t testing.TB, text string) any {
+func value(t tester, text string) any {
 	t.Helper()
 	indented := "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
 	return object(t, "apiVersion: v1\nkind: X\nvalue:\n"+indented).Object["value"]
@@ -80,12 +87,12 @@ spec:
 
 // scene is a source in a flow, and what is at its twin's place.
 type scene struct {
-	t testing.TB
+	t tester
 	Input
 }
 
 // newScene is a flow with one rule and one source, blue, without a twin.
-func newScene(t testing.TB, change ...func(*Input)) *scene {
+func newScene(t tester, change ...func(*Input)) *scene {
 	s := &scene{t, Input{
 		Identity: west, Rules: []*Rule{widgetRule()},
 		Key: types.NamespacedName{Namespace: "shop", Name: "blue"}, Place: types.NamespacedName{Namespace: "shop", Name: "blue"},
@@ -123,17 +130,19 @@ func unmatched(in *Input) { in.Rules[0].Selector = labels.SelectorFromSet(labels
 func dyingSource(in *Input) {
 	set(in.Source, "2030-01-01T00:00:00Z", "metadata", "deletionTimestamp")
 }
-func dyingTwin(in *Input)   { set(in.Twin, "2030-01-01T00:00:00Z", "metadata", "deletionTimestamp") }
-func foreignTwin(in *Input) { unstructured.RemoveNestedField(in.Twin.Object, "metadata", "annotations") }
+func dyingTwin(in *Input) { set(in.Twin, "2030-01-01T00:00:00Z", "metadata", "deletionTimestamp") }
+func foreignTwin(in *Input) {
+	unstructured.RemoveNestedField(in.Twin.Object, "metadata", "annotations")
+}
 func removed(p RemovalPolicy) func(*Input) {
 	return func(in *Input) {
 		in.Rules, in.Removed = nil, []RemovedRule{{Name: "widgets", OnRemoval: p}}
 	}
 }
-func sourceStatus(t testing.TB, text string) func(*Input) {
+func sourceStatus(t tester, text string) func(*Input) {
 	return func(in *Input) { in.Source.Object["status"] = value(t, text) }
 }
-func twinStatus(t testing.TB, text string) func(*Input) {
+func twinStatus(t tester, text string) func(*Input) {
 	return func(in *Input) { in.Twin.Object["status"] = value(t, text) }
 }
 
@@ -145,14 +154,14 @@ func set(obj *unstructured.Unstructured, value any, fields ...string) {
 
 // server keeps one object as an API server does: managedFields come from the real field manager.
 type server struct {
-	t          testing.TB
+	t          tester
 	fields     managedfieldstest.TestFieldManager
 	generation int64
 	version    int
 	status     any
 }
 
-func newServer(t testing.TB, converter managedfields.TypeConverter, gvk schema.GroupVersionKind) *server {
+func newServer(t tester, converter managedfields.TypeConverter, gvk schema.GroupVersionKind) *server {
 	return &server{t: t, fields: managedfieldstest.NewTestFieldManager(converter, gvk), version: 100}
 }
 
@@ -222,11 +231,25 @@ func (s *server) twin() *unstructured.Unstructured {
 	return twin
 }
 
-// typesOf makes a type converter, as a server has, of one kind with the given schema of its spec.
-func typesOf(t testing.TB, gvk schema.GroupVersionKind, specSchema string) managedfields.TypeConverter {
+// widgetTypes is the type converter that a server has of a kind with one field for each way to merge.
+func widgetTypes(t tester) managedfields.TypeConverter {
 	t.Helper()
+	converter, err := widgetConverter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return converter
+}
+
+var widgetConverter = sync.OnceValues(func() (managedfields.TypeConverter, error) {
 	definitions := map[string]*spec.Schema{}
-	text := strings.NewReplacer("GROUP", gvk.Group, "VERSION", gvk.Version, "KIND", gvk.Kind).Replace(`
+	if err := yaml.Unmarshal([]byte(widgetDefinitions), &definitions); err != nil {
+		return nil, err
+	}
+	return managedfields.NewTypeConverter(definitions, false)
+})
+
+const widgetDefinitions = `
 meta:
   type: object
   properties:
@@ -240,83 +263,59 @@ meta:
     managedFields: {type: array, items: {type: object}, x-kubernetes-list-type: atomic}
 kind:
   type: object
-  x-kubernetes-group-version-kind: [{group: "GROUP", version: VERSION, kind: KIND}]
+  x-kubernetes-group-version-kind: [{group: example.io, version: v1, kind: Widget}]
   properties:
     apiVersion: {type: string}
     kind: {type: string}
     metadata: {$ref: "#/definitions/meta"}
     spec: {$ref: "#/definitions/spec"}
     data: {type: object, additionalProperties: {type: string}}
-    stringData: {type: object, additionalProperties: {type: string}}
     immutable: {type: boolean}
     type: {type: string}
     extras: {type: array, items: {type: string}, x-kubernetes-list-type: atomic}
     any: {type: object, x-kubernetes-preserve-unknown-fields: true}
-`)
-	for name, part := range map[string]string{"": text, "spec": specSchema} {
-		parsed := map[string]*spec.Schema{}
-		if name != "" {
-			part = name + ":\n  " + strings.ReplaceAll(strings.TrimSpace(part), "\n", "\n  ")
-		}
-		if err := yaml.Unmarshal([]byte(part), &parsed); err != nil {
-			t.Fatal(err)
-		}
-		maps.Copy(definitions, parsed)
-	}
-	converter, err := managedfields.NewTypeConverter(definitions, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return converter
-}
-
-// widgetTypes has one field for each way in which a server merges.
-func widgetTypes(t testing.TB) managedfields.TypeConverter {
-	return typesOf(t, widgetGVK, widgetSpec)
-}
-
-const widgetSpec = `
-type: object
-properties:
-  replicas: {type: integer}
-  image: {type: string}
-  flag: {type: string, nullable: true}
-  selector: {type: object, additionalProperties: {type: string}, x-kubernetes-map-type: atomic}
-  params: {type: object, additionalProperties: {type: string}}
-  tiers:
-    type: object
-    additionalProperties:
+spec:
+  type: object
+  properties:
+    replicas: {type: integer}
+    image: {type: string}
+    flag: {type: string, nullable: true}
+    selector: {type: object, additionalProperties: {type: string}, x-kubernetes-map-type: atomic}
+    params: {type: object, additionalProperties: {type: string}}
+    tiers:
       type: object
-      properties: {size: {type: integer}, zone: {type: string}, names: {type: array, items: {type: string}, x-kubernetes-list-type: set}}
-  ports:
-    type: array
-    x-kubernetes-list-type: map
-    x-kubernetes-list-map-keys: [port, protocol]
-    items:
-      type: object
-      required: [port]
-      properties:
-        name: {type: string}
-        port: {type: integer}
-        protocol: {type: string, default: TCP}
-        targetPort: {type: integer}
-        nodePort: {type: integer}
-        weights: {type: object, additionalProperties: {type: integer}}
-  pairs:
-    type: array
-    x-kubernetes-list-type: map
-    x-kubernetes-list-map-keys: [a, b]
-    items: {type: object, properties: {a: {type: integer, default: 1}, b: {type: integer, default: 9}, v: {type: string}}}
-  tags: {type: array, items: {type: string}, x-kubernetes-list-type: set}
-  args: {type: array, items: {type: string}, x-kubernetes-list-type: atomic}
-  nested:
-    type: object
-    properties:
-      inner:
+      additionalProperties:
         type: object
+        properties: {size: {type: integer}, zone: {type: string}, names: {type: array, items: {type: string}, x-kubernetes-list-type: set}}
+    ports:
+      type: array
+      x-kubernetes-list-type: map
+      x-kubernetes-list-map-keys: [port, protocol]
+      items:
+        type: object
+        required: [port]
         properties:
-          deep: {type: object, properties: {x: {type: string}}}
-          list: {type: array, items: {type: string}, x-kubernetes-list-type: set}
+          name: {type: string}
+          port: {type: integer}
+          protocol: {type: string, default: TCP}
+          targetPort: {type: integer}
+          nodePort: {type: integer}
+          weights: {type: object, additionalProperties: {type: integer}}
+    pairs:
+      type: array
+      x-kubernetes-list-type: map
+      x-kubernetes-list-map-keys: [a, b]
+      items: {type: object, properties: {a: {type: integer, default: 1}, b: {type: integer, default: 9}, v: {type: string}}}
+    tags: {type: array, items: {type: string}, x-kubernetes-list-type: set}
+    args: {type: array, items: {type: string}, x-kubernetes-list-type: atomic}
+    nested:
+      type: object
+      properties:
+        inner:
+          type: object
+          properties:
+            deep: {type: object, properties: {x: {type: string}}}
+            list: {type: array, items: {type: string}, x-kubernetes-list-type: set}
 `
 
 // expect is the part of a decision that most tables look at.

@@ -2,6 +2,7 @@ package boundary
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"sync"
 
@@ -13,15 +14,10 @@ import (
 
 // appliedSet returns the paths that our Apply entry in managedFields owns; ok is false when there is no such entry.
 func appliedSet(twin *unstructured.Unstructured) (*fieldpath.Set, bool) {
-	for _, entry := range twin.GetManagedFields() {
-		if entry.Manager != FieldManager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.FieldsV1 == nil {
-			continue
+	for _, entry := range managedFields(twin) {
+		if entry.ours() {
+			return entry.set()
 		}
-		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
-			return nil, false
-		}
-		return set, true
 	}
 	return nil, false
 }
@@ -29,16 +25,46 @@ func appliedSet(twin *unstructured.Unstructured) (*fieldpath.Set, bool) {
 // othersSet returns the paths that other managers own, beside the status.
 func othersSet(twin *unstructured.Unstructured) *fieldpath.Set {
 	all := &fieldpath.Set{}
-	for _, entry := range twin.GetManagedFields() {
-		if entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.FieldsV1 == nil {
+	for _, entry := range managedFields(twin) {
+		if entry.ours() || entry["subresource"] == "status" {
 			continue
 		}
-		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err == nil {
+		if set, ok := entry.set(); ok {
 			all = all.Union(set)
 		}
 	}
 	return all
+}
+
+// managedEntry is an entry of managedFields as it stands. Most entries are never looked into, so none is converted
+// before it is.
+type managedEntry map[string]any
+
+func managedFields(twin *unstructured.Unstructured) []managedEntry {
+	list, _ := asObject(twin.Object["metadata"])["managedFields"].([]any)
+	entries := make([]managedEntry, 0, len(list))
+	for _, item := range list {
+		entries = append(entries, asObject(item))
+	}
+	return entries
+}
+
+func (e managedEntry) ours() bool {
+	return e["manager"] == FieldManager && e["operation"] == string(metav1.ManagedFieldsOperationApply) &&
+		(e["subresource"] == nil || e["subresource"] == "")
+}
+
+func (e managedEntry) set() (*fieldpath.Set, bool) {
+	fields, ok := e["fieldsV1"].(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	encoded, err := json.Marshal(fields)
+	if err != nil {
+		return nil, false
+	}
+	set := &fieldpath.Set{}
+	return set, set.FromJSON(bytes.NewReader(encoded)) == nil
 }
 
 // lacks returns the first path of an apply body that our set does not hold: a place that somebody changed or removed
