@@ -37,31 +37,32 @@ var droppedKeys = []string{
 }
 
 // ReservedKey reports whether a label or annotation key can never cross from a source, whatever a rule says (P2).
-func ReservedKey(key string) bool { return matchesKey(reservedKeys, key) }
+func ReservedKey(key string) bool { return closest(reservedKeys, key) > 0 }
 
-// crosses says whether a label or annotation key flows from source to twin (O2, P2).
+// crosses says whether a label or annotation key flows from source to twin (O2, P2). Where a rule both drops and keeps
+// it, the longer pattern wins.
 func (r *Rule) crosses(key string) bool {
+	drop, keep := closest(r.DropKeys, key), closest(r.KeepKeys, key)
 	switch {
-	case ReservedKey(key), matchesKey(r.DropKeys, key):
+	case ReservedKey(key), drop > 0 && drop >= keep:
 		return false
-	case matchesKey(r.KeepKeys, key):
+	case keep > 0:
 		return true
 	}
-	return !matchesKey(droppedKeys, key)
+	return closest(droppedKeys, key) == 0
 }
 
-// matchesKey matches a key against keys and prefixes that end in "/*".
-func matchesKey(patterns []string, key string) bool {
+// closest returns the length of the longest pattern that matches a key, 0 when none does. A pattern is a key, or a
+// prefix that ends in "/*".
+func closest(patterns []string, key string) int {
+	most := 0
 	for _, pattern := range patterns {
-		if prefix, ok := strings.CutSuffix(pattern, "*"); ok && strings.HasSuffix(prefix, "/") {
-			if strings.HasPrefix(key, prefix) {
-				return true
-			}
-		} else if key == pattern {
-			return true
+		prefix, isPrefix := strings.CutSuffix(pattern, "/*")
+		if pattern == key || isPrefix && strings.HasPrefix(key, prefix+"/") {
+			most = max(most, len(pattern))
 		}
 	}
-	return false
+	return most
 }
 
 // desired is what a source's twin should be.
@@ -163,7 +164,9 @@ func bind(body map[string]any, twin *unstructured.Unstructured) map[string]any {
 }
 
 // Rebind ties the body of an Apply to a later state of the same twin.
-func Rebind(body map[string]any, twin *unstructured.Unstructured) map[string]any { return bind(body, twin) }
+func Rebind(body map[string]any, twin *unstructured.Unstructured) map[string]any {
+	return bind(body, twin)
+}
 
 // createOnly makes an apply body that the server refuses with a conflict when anything of that name exists (P3).
 func createOnly(body map[string]any) map[string]any {

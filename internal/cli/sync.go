@@ -178,7 +178,7 @@ func (s *syncer) serve(ctx context.Context) error {
 
 	identity := boundary.Identity{Cluster: s.clusterID, Instance: s.instance, ClusterUID: book.LocalUID()}
 	var flows []*flow.Flow
-	namespaces := s.remote.WatchNamespaces(ctx, s.remoteNamespaces(), func(name string) {
+	namespaces := s.remote.WatchNamespaces(ctx, s.twinNamespaces(s.file.Rules), func(name string) {
 		s.mu.Lock()
 		flows := s.flows
 		s.mu.Unlock()
@@ -202,7 +202,7 @@ func (s *syncer) serve(ctx context.Context) error {
 				o.Removed = append(o.Removed, boundary.RemovedRule{Name: rule.Name, OnRemoval: rule.OnRemoval})
 			}
 		}
-		o.TwinNamespaces = twinNamespaces(book, o)
+		o.TwinNamespaces, o.FormerNamespaces = s.twinNamespaces(o.Rules), formerNamespaces(book, o)
 		flows = append(flows, flow.New(o))
 	}
 	s.mu.Lock()
@@ -250,7 +250,10 @@ func (s *syncer) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 func (s *syncer) begin(ctx context.Context, book *ledger.Ledger) (removed []ledger.Rule, err error) {
 	var rules []ledger.Rule
 	for _, rule := range s.file.Rules {
-		names, _ := s.twinNamespacesOf(rule)
+		names, ok := s.twinNamespacesOf(rule)
+		if !ok {
+			names = []string{ledger.Anywhere}
+		}
 		rules = append(rules, ledger.Rule{
 			Name: rule.Name, Group: rule.Kind.Group, Version: rule.Kind.Version, Kind: rule.Kind.Kind,
 			Direction: rule.Direction, OnRemoval: rule.OnRemoval, Namespaces: names,
@@ -292,7 +295,7 @@ func (s *syncer) retry(ctx context.Context, try func() error) error {
 }
 
 // ready says why isthmus is not ready; nil: it is. A rule whose kind is not served, or that is refused, does not make
-// it unready: its metric and the log tell.
+// it unready: its metric and the log tell. A cluster that was replaced by another one does.
 func (s *syncer) ready() error {
 	s.mu.Lock()
 	flows, waiting := s.flows, s.waiting
@@ -306,7 +309,7 @@ func (s *syncer) ready() error {
 		}
 	}
 	for _, f := range flows {
-		if state := f.State(); state.Active && !state.Ready || state.Starting {
+		if state := f.State(); state.Active && !state.Ready || state.Starting || state.Replaced {
 			return fmt.Errorf("%s: %s", f.Name(), state.Reason)
 		}
 	}
@@ -328,10 +331,10 @@ func (s *syncer) twinNamespacesOf(rule *boundary.Rule) ([]string, bool) {
 	return slices.Compact(names), true
 }
 
-// remoteNamespaces returns the remote namespaces of all rules; nil: any.
-func (s *syncer) remoteNamespaces() []string {
+// twinNamespaces returns the remote namespaces in which the twins of rules belong; nil: any.
+func (s *syncer) twinNamespaces(rules []*boundary.Rule) []string {
 	all := []string{}
-	for _, rule := range s.file.Rules {
+	for _, rule := range rules {
 		names, ok := s.twinNamespacesOf(rule)
 		if !ok {
 			return nil
@@ -342,22 +345,14 @@ func (s *syncer) remoteNamespaces() []string {
 	return slices.Compact(all)
 }
 
-// twinNamespaces returns the remote namespaces in which twins of a flow may be, those of earlier runs included; nil: any.
-func twinNamespaces(book *ledger.Ledger, o flow.Options) []string {
-	all := []string{}
-	var names []string
+// formerNamespaces returns the remote namespaces in which twins of a flow's earlier runs may be left.
+func formerNamespaces(book *ledger.Ledger, o flow.Options) []string {
+	var all []string
 	for _, rule := range o.Rules {
-		names = append(names, rule.Name)
+		all = append(all, book.Former(rule.Name)...)
 	}
 	for _, rule := range o.Removed {
-		names = append(names, rule.Name)
-	}
-	for _, name := range names {
-		namespaces := book.Namespaces(name)
-		if len(namespaces) == 0 {
-			return nil
-		}
-		all = append(all, namespaces...)
+		all = append(all, book.Former(rule.Name)...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -379,4 +374,3 @@ func kindsOf(rules []*boundary.Rule, removed []ledger.Rule) []schema.GroupVersio
 	}
 	return kinds
 }
-
