@@ -13,6 +13,20 @@ import (
 // errMoved ends the requests that were in flight to a server that the configuration no longer names.
 var errMoved = errors.New("the configuration names another server now")
 
+// pinKey is the key of a context's pin to a server of one cluster.
+type pinKey struct{ transport *reloading }
+
+// Pin returns a context whose requests fail when the configuration names another server than server by then. Whoever
+// has made sure who answers there keeps that so, although any request may read the configuration anew.
+func (c *Cluster) Pin(ctx context.Context, server string) context.Context {
+	return context.WithValue(ctx, pinKey{c.transport}, server)
+}
+
+func (t *reloading) pinned(ctx context.Context, conn *connection) bool {
+	server, ok := ctx.Value(pinKey{t}).(string)
+	return !ok || server == conn.server.String()
+}
+
 // timeoutError says that a server did not answer in time. It is a net.Error.
 type timeoutError struct{ after time.Duration }
 
@@ -23,6 +37,9 @@ func (e *timeoutError) Temporary() bool { return true }
 // send sends the request over conn, with body for its body. An ordinary request ends after t.timeout, its body
 // included; a watch has that long until its first byte.
 func (t *reloading) send(conn *connection, req *http.Request, body io.ReadCloser) (*http.Response, error) {
+	if !t.pinned(req.Context(), conn) {
+		return nil, errMoved
+	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	unhook := context.AfterFunc(conn.ctx, func() { cancel(errMoved) })
 	timer := time.AfterFunc(t.timeout, func() { cancel(&timeoutError{t.timeout}) })

@@ -163,6 +163,14 @@ func TestLiveCRD(t *testing.T) {
 	if got, err := c.CRD(t.Context(), gr); err != nil || got == nil || got.UID == first {
 		t.Errorf("come back: %+v, %v", got, err)
 	}
+	// The cluster is shared with the next run of this test.
+	if err := c.Dynamic().Resource(crds).Delete(t.Context(), gr.String(), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "the CRD is gone again", func() bool {
+		got, err := c.CRD(t.Context(), gr)
+		return err == nil && got == nil
+	})
 }
 
 func object(apiVersion, kind, namespace, name string) *unstructured.Unstructured {

@@ -24,7 +24,7 @@ const (
 	eventRepeat  = 30 * time.Minute // after which the same Event is told again
 	eventTries   = 10
 	eventMessage = 1024 // bytes, as the API server admits
-	eventFlush   = 3 * time.Second
+	eventFlush   = 1500 * time.Millisecond
 )
 
 // Events tells people about their objects, as core/v1 Events in the objects' own cluster. It never blocks its callers:

@@ -53,7 +53,8 @@ func TestLiveEvents(t *testing.T) {
 	var clock atomic.Int64
 	clock.Store(time.Now().UnixNano())
 	e, client := liveEvents(t, func() time.Time { return time.Unix(0, clock.Load()) })
-	a := source("ConfigMap", "default", "a", "a")
+	run := fmt.Sprint(clock.Load()) // the cluster is shared with other runs
+	a := source("ConfigMap", "default", "a"+run, "a"+run)
 	for range 20 {
 		e.Emit(a, corev1.EventTypeWarning, "CreateFailed", "it did not work")
 	}
@@ -61,14 +62,14 @@ func TestLiveEvents(t *testing.T) {
 	e.Emit(a, corev1.EventTypeWarning, "CreateFailed", "it did not work") // half an hour later
 	e.Emit(a, corev1.EventTypeNormal, "Created", "now it did")
 	e.Emit(a, corev1.EventTypeWarning, "CreateFailed", "it did not work") // anew, after another one
-	e.Emit(source("Namespace", "", "cluster-scoped", "n"), corev1.EventTypeNormal, "Created", strings.Repeat("ä", 2000))
+	e.Emit(source("Namespace", "", "n"+run, "n"+run), corev1.EventTypeNormal, "Created", strings.Repeat("ä", 2000))
 	e.Emit(source("ConfigMap", "no-such-namespace", "lost", "l"), corev1.EventTypeNormal, "Created", "refused by the server")
-	e.Emit(source("ConfigMap", "default", "b", "b"), corev1.EventTypeNormal, "Created", "after a refused one")
+	e.Emit(source("ConfigMap", "default", "b"+run, "b"+run), corev1.EventTypeNormal, "Created", "after a refused one")
 	e.Shutdown()
 	e.Emit(a, corev1.EventTypeNormal, "Late", "after the end")
 
 	counts := map[string]int32{}
-	for _, event := range list(t, client, "default", "a") {
+	for _, event := range list(t, client, "default", "a"+run) {
 		counts[event.Type+" "+event.Reason+": "+event.Message] += event.Count
 		if event.Source.Component != "isthmus" || event.InvolvedObject.UID != a.GetUID() || event.InvolvedObject.Kind != "ConfigMap" {
 			t.Errorf("event: %+v", event)
@@ -81,22 +82,29 @@ func TestLiveEvents(t *testing.T) {
 	if fmt.Sprint(counts) != fmt.Sprint(want) {
 		t.Errorf("told %v, want %v", counts, want)
 	}
-	if events := list(t, client, "default", "cluster-scoped"); len(events) != 1 || len(events[0].Message) > eventMessage || !utf8.ValidString(events[0].Message) {
+	if events := list(t, client, "default", "n"+run); len(events) != 1 || len(events[0].Message) > eventMessage || !utf8.ValidString(events[0].Message) {
 		t.Errorf("cluster-scoped: %+v", events)
 	}
-	if events := list(t, client, "default", "b"); len(events) != 1 {
+	if events := list(t, client, "default", "b"+run); len(events) != 1 {
 		t.Errorf("after a refused one: %+v", events)
 	}
 }
 
 func TestLiveEventBurst(t *testing.T) {
 	e, client := liveEvents(t, time.Now)
+	name := fmt.Sprint("burst", time.Now().UnixNano())
 	for i := range 300 {
-		e.Emit(source("ConfigMap", "default", "burst", fmt.Sprint("burst", i)), corev1.EventTypeNormal, "Created", "created")
+		e.Emit(source("ConfigMap", "default", name, fmt.Sprint(name, i)), corev1.EventTypeNormal, "Created", "created")
 	}
-	e.Shutdown()
-	if n := len(list(t, client, "default", "burst")); n != 300 {
-		t.Errorf("%d of 300 Events", n)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(time.Minute)
+	for n := 0; n != 300; n = len(list(t, client, "default", name)) {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%d of 300 Events", n)
+		}
 	}
 }
 
