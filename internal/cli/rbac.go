@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/discovery"
@@ -98,7 +98,7 @@ func (f rbacFlags) options() (rbac.Options, error) {
 			return o, fmt.Errorf("%s %q: expected a name of lower-case letters, digits and -", flag, value)
 		}
 	}
-	if len(path.IsValidPathSegmentName(f.name)) > 0 {
+	if len(content.IsPathSegmentName(f.name)) > 0 {
 		return o, fmt.Errorf("--name %q: expected a name without / and %%", f.name)
 	}
 	if f.user == "" {

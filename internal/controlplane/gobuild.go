@@ -41,6 +41,7 @@ func buildFlags() []string {
 	}
 }
 
+// goEnv is the environment of "go": what the user's own settings could change is fixed.
 func goEnv() []string {
 	return append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 }
@@ -56,7 +57,7 @@ func goBuild(ctx context.Context, progress io.Writer, goTool, module, out string
 			cmd.Args = append(cmd.Args, "./"+string(part))
 		}
 		cmd.Dir = module
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+		cmd.Env = goEnv()
 		return cmd
 	}
 	// What is not in the compiler's cache yet; this also downloads the modules.
