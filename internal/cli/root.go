@@ -33,7 +33,6 @@ func newRootCommand() *cobra.Command {
 		newRBACCommand(),
 		newSchemaCommand(),
 		newSyncCommand(),
-		newSyncCommand(),
 		newValidateCommand(),
 		newVersionCommand(),
 	)

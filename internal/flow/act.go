@@ -46,11 +46,12 @@ func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision)
 	if isStatus {
 		side = e.local
 	}
-	if err := side.trust(ctx); err != nil {
+	trusted, err := side.trust(ctx)
+	if err != nil {
 		e.failed(ctx, in, d, boundary.OpUpdate, err)
 		return false
 	}
-	ctx, cancel := writing(ctx)
+	ctx, cancel := writing(trusted)
 	defer cancel()
 	switch d.Action {
 	case boundary.Create:

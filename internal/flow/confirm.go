@@ -41,7 +41,8 @@ func (c *confirmer) confirm(ctx context.Context, since time.Time) error {
 	}
 	asking := time.Now()
 	e := c.epoch
-	if err := e.local.trust(ctx); err != nil {
+	ctx, err := e.local.trust(ctx)
+	if err != nil {
 		return err
 	}
 	if before := e.plan.sourceCRD; before != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,8 +30,9 @@ type epoch struct {
 	local    *side
 	remote   *side
 	end      context.CancelCauseFunc
-	began    time.Time
 	ctx      context.Context // of the epoch, for watches that outlive a decision
+
+	listedAt atomic.Pointer[time.Time] // when a scope was listed last
 
 	schemaMu sync.RWMutex // guards plan.schema and plan.statusSchema
 	waiting  waitList
@@ -45,7 +47,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	e := &epoch{
-		Flow: f, plan: p, states: newStates(), end: end, began: time.Now(), ctx: ctx,
+		Flow: f, plan: p, states: newStates(), end: end, ctx: ctx,
 		queue: newQueue(f.name), wound: map[string]bool{},
 		local: newSide(f.Local, f.Ledger.LocalUID()), remote: newSide(f.Remote, f.Ledger.RemoteUID()),
 	}
@@ -81,11 +83,24 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 		w := e.watcher(e.remote, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, e.twins.Feed(scope))
 		run(w.run)
 	}
+	for _, scope := range p.formerScopes {
+		feed := e.twins.Feed(scope)
+		w := e.watcher(e.remote, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, feed)
+		w.pass = func() {
+			e.log.Warn("Twins may be left in a namespace of the remote cluster that no rule uses any more, but RBAC does not let it be watched: they stay until it does", "namespace", scope)
+			feed.Pass()
+		}
+		run(w.run)
+	}
+	if p.unseen {
+		e.log.Warn("Twins may be left in namespaces of the remote cluster that no rule uses any more, but RBAC lets only those in use be watched: they stay until it allows to list and watch them in all namespaces")
+	}
 	for range f.workers() {
 		run(e.work)
 	}
 	run(e.supervise)
 	f.setState(State{Active: true}, e)
+	e.enqueueAll() // a namespace may have become known before the flow could be told of it
 
 	<-ctx.Done()
 	e.queue.ShutDown()
@@ -153,6 +168,9 @@ func (e *epoch) sourceChanged(c store.Change) {
 		if c.Live && c.Old != nil && (c.New == nil || c.New.GetUID() != c.Old.GetUID()) {
 			s.gone, s.goneAt = c.Old.GetUID(), time.Now()
 		}
+		if c.Live && c.New != nil && (c.Old == nil || c.New.GetUID() != c.Old.GetUID()) {
+			s.came = c.New.GetUID()
+		}
 		if c.Live && s.changed.IsZero() {
 			s.changed = time.Now()
 		}
@@ -196,9 +214,19 @@ func laneOf(c store.Change) lane {
 // listed queues everything of a scope that has just been listed: what came before its other side was listed was
 // passed over.
 func (e *epoch) listed(string) {
+	now := time.Now()
+	e.listedAt.Store(&now)
 	e.enqueueAll()
 	e.guard.recount()
 	e.log.Debug("Listed", "sources", e.sources.Len(), "twins", e.twins.Len())
+}
+
+// lastListed returns when a scope was listed last: absences of which no event told were found by then.
+func (e *epoch) lastListed() time.Time {
+	if at := e.listedAt.Load(); at != nil {
+		return *at
+	}
+	return time.Now()
 }
 
 // enqueueAll queues every source and the source of every twin.
@@ -224,11 +252,11 @@ func (e *epoch) enqueue(match func(source types.NamespacedName) bool) {
 	}
 }
 
-// namespaceChanged queues the sources whose twins belong into a remote namespace.
+// namespaceChanged queues the sources whose twins belong into a remote namespace; "": into any.
 func (e *epoch) namespaceChanged(name string) {
 	e.enqueue(func(source types.NamespacedName) bool {
 		place, ok := boundary.TwinName(source, e.Pairs)
-		return ok && place.Namespace == name
+		return ok && (name == "" || place.Namespace == name)
 	})
 }
 
@@ -255,6 +283,11 @@ const sweepEvery = 5 * time.Second
 func (e *epoch) revalidate(ctx context.Context) {
 	fresh, err := e.prepare(ctx)
 	if ctx.Err() != nil {
+		return
+	}
+	var replaced *replacedError
+	if errors.As(err, &replaced) {
+		e.end(err)
 		return
 	}
 	if err != nil {

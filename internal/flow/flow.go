@@ -32,7 +32,7 @@ const (
 	recheckMost  = 30 * time.Second
 	// writeTimeout bounds one write; after a stop, the write in flight gets stopGrace.
 	writeTimeout = 30 * time.Second
-	stopGrace    = 4 * time.Second
+	stopGrace    = 3 * time.Second
 )
 
 // Options are what a Flow runs with.
@@ -43,8 +43,9 @@ type Options struct {
 	Rules   []*boundary.Rule
 	Removed []boundary.RemovedRule
 	Pairs   boundary.NamespacePairs
-	// TwinNamespaces are the remote namespaces in which twins may be, by the ledger too; nil: any.
-	TwinNamespaces []string
+	// TwinNamespaces are the remote namespaces in which twins belong; nil: any. FormerNamespaces are those in which
+	// twins of earlier runs may be left, by the ledger.
+	TwinNamespaces, FormerNamespaces []string
 
 	Local, Remote *cluster.Cluster
 	// Namespaces are the remote side's.
@@ -77,6 +78,8 @@ type State struct {
 	Active, Ready bool
 	// Starting: neither side has been looked at yet.
 	Starting bool
+	// Replaced: a cluster is another one than the ledger names.
+	Replaced bool
 	// Reason says why it is not active.
 	Reason string
 }
@@ -111,7 +114,7 @@ func (f *Flow) State() State {
 // Name returns the kind, for messages.
 func (f *Flow) Name() string { return f.Kind.Kind }
 
-// NamespaceChanged tells the flow that the state of a remote namespace changed.
+// NamespaceChanged tells the flow that the state of a remote namespace changed; "": of all of them.
 func (f *Flow) NamespaceChanged(name string) {
 	f.mu.Lock()
 	e := f.epoch
@@ -133,7 +136,7 @@ func (f *Flow) Run(ctx context.Context) {
 			crds.watch(ctx, plan)
 		}
 		if err != nil {
-			f.setState(State{Reason: err.Error()}, nil)
+			f.setState(waiting(err), nil)
 			f.waitKick(ctx, delay)
 			delay = min(2*delay, recheckMost)
 			continue
@@ -144,10 +147,16 @@ func (f *Flow) Run(ctx context.Context) {
 			return
 		}
 		if err != nil && ctx.Err() == nil {
-			f.setState(State{Reason: err.Error()}, nil)
+			f.setState(waiting(err), nil)
 			f.waitKick(ctx, recheckFirst)
 		}
 	}
+}
+
+// waiting is the state of a flow that an error keeps from running.
+func waiting(err error) State {
+	var replaced *replacedError
+	return State{Reason: err.Error(), Replaced: errors.As(err, &replaced)}
 }
 
 // crdWatch lets the lifecycle look again when the kind's CRD changes on either side.
@@ -216,6 +225,10 @@ type plan struct {
 	statusSchema       *boundary.Schema // what the local side declares of status
 	sourceScopes       []string
 	twinScopes         []string
+	// formerScopes are watched for twins too, where RBAC still allows it; unseen: there may be twins in namespaces that
+	// nobody knows and RBAC does not let us look for.
+	formerScopes []string
+	unseen       bool
 }
 
 // prepare asks both sides whether and how the flow can run. The plan may be partly filled in together with an error,
@@ -279,8 +292,8 @@ func (f *Flow) identify(ctx context.Context) error {
 			return err
 		}
 		if uid != side.want {
-			return fmt.Errorf("the %s cluster is another one than before (its kube-system has UID %s, the ledger says %s): nothing is touched; if it was replaced on purpose, delete the ledger and start again",
-				side.cluster.Role(), uid, side.want)
+			return &replacedError{fmt.Sprintf("the %s cluster is another one than before (its kube-system has UID %s, the ledger says %s): nothing is touched; if it was replaced on purpose, delete the ledger and start again",
+				side.cluster.Role(), uid, side.want)}
 		}
 	}
 	return nil
@@ -331,7 +344,18 @@ func (f *Flow) scopes(ctx context.Context, p *plan) (err error) {
 		}
 	}
 	p.twinScopes, err = f.scopesOf(ctx, f.Remote, p.twin, f.TwinNamespaces, f.TwinNamespaces != nil)
-	return err
+	if err != nil || slices.Contains(p.twinScopes, "") {
+		return err
+	}
+	for _, namespace := range f.FormerNamespaces {
+		switch {
+		case namespace == ledger.Anywhere:
+			p.unseen = true
+		case !slices.Contains(p.twinScopes, namespace):
+			p.formerScopes = append(p.formerScopes, namespace)
+		}
+	}
+	return nil
 }
 
 // fewNamespaces is how many watches of one namespace each are taken for less than one of the whole cluster.

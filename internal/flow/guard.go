@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/ledger"
 )
 
 // massLeast is the least number of inferred deletes that the guard holds; they must also be more than half of a flow's
@@ -27,7 +29,8 @@ type guard struct {
 	mu      sync.Mutex
 	current boundary.Guard
 	allowed bool
-	told    bool
+	told    bool // deletes are paused, and that was said
+	base    int  // twins when that began: those created meanwhile make the deletes no fewer
 }
 
 func newGuard(e *epoch) *guard {
@@ -71,9 +74,12 @@ func (g *guard) recount() {
 			deletes++
 		}
 	}
-	tooMany := deletes >= massLeast && 2*deletes > ours
 
 	g.mu.Lock()
+	if !g.told {
+		g.base = ours
+	}
+	tooMany := deletes >= massLeast && 2*deletes > min(g.base, ours)
 	was := g.current.Paused
 	g.current = boundary.Guard{Deletes: deletes, Twins: ours}
 	g.current.Paused = tooMany && !g.allowed && e.MassDeletion != boundary.MassDeletionAllow
@@ -103,6 +109,7 @@ func (e *epoch) sweep(ctx context.Context) {
 	if len(e.Removed) > 0 {
 		e.finishWindDown(ctx)
 	}
+	e.forgetFormer(ctx)
 	for _, rule := range e.Rules {
 		if rule.HoldsDeletedTwins() {
 			e.forgetCrossed(ctx, rule)
@@ -139,7 +146,7 @@ func (e *epoch) finishWindDown(ctx context.Context) {
 		return true
 	})
 	for _, removed := range e.Removed {
-		if left[removed.Name] || e.wound[removed.Name] {
+		if left[removed.Name] || e.wound[removed.Name] || slices.ContainsFunc(e.Ledger.Former(removed.Name), e.hidden) {
 			continue
 		}
 		if err := e.Ledger.Forget(ctx, removed.Name); err != nil {
@@ -151,6 +158,40 @@ func (e *epoch) finishWindDown(ctx context.Context) {
 	}
 	if len(e.Rules) == 0 && len(e.wound) == len(e.Removed) {
 		e.end(errDone)
+	}
+}
+
+// hidden reports whether there may be twins in a remote namespace that are not listed.
+func (e *epoch) hidden(namespace string) bool {
+	if namespace == ledger.Anywhere {
+		namespace = ""
+	}
+	return !e.twins.Synced(namespace)
+}
+
+// forgetFormer drops from the ledger the former namespaces of rules in which no twin of theirs is left.
+func (e *epoch) forgetFormer(ctx context.Context) {
+	for _, rule := range e.Rules {
+		former := e.Ledger.Former(rule.Name)
+		if len(former) == 0 {
+			continue
+		}
+		strays := map[string]bool{} // namespaces that hold twins which do not belong there
+		e.twins.Each("", func(o *unstructured.Unstructured) bool {
+			source, ok := e.Identity.SourceOf(o)
+			if place, paired := boundary.TwinName(source, e.Pairs); ok && (!paired || place.Namespace != o.GetNamespace()) {
+				strays[o.GetNamespace()], strays[ledger.Anywhere] = true, true
+			}
+			return true
+		})
+		empty := slices.DeleteFunc(former, func(namespace string) bool { return strays[namespace] || e.hidden(namespace) })
+		if len(empty) == 0 {
+			continue
+		}
+		if err := e.Ledger.ForgetFormer(ctx, rule.Name, empty); err != nil {
+			e.log.Warn("The ledger can't be written", "error", err)
+			return
+		}
 	}
 }
 

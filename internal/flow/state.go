@@ -15,6 +15,8 @@ type state struct {
 	// gone is the UID under which the source was last seen to go, live, and goneAt when.
 	gone   types.UID
 	goneAt time.Time
+	// came is the UID under which the source was last seen to appear, live.
+	came types.UID
 	// changed and statusChanged are when the oldest change was seen that is not written yet.
 	changed, statusChanged time.Time
 	// deleted is the UID of a twin that was deleted and whose going the watch has not told yet.

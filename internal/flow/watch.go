@@ -31,7 +31,9 @@ type watcher struct {
 	selector string
 	field    string
 	feed     cache.ReflectorStore
-	failed   bool
+	// pass, when not nil, is called when the server does not let us list, for watches that others shall not wait for.
+	pass   func()
+	failed bool
 }
 
 func (e *epoch) watcher(s *side, r cluster.Resource, scope, selector string, feed cache.ReflectorStore) *watcher {
@@ -43,7 +45,7 @@ func (w *watcher) run(ctx context.Context) {
 	backoff := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 8, Cap: recheckMost}
 	delay := backoff
 	for ctx.Err() == nil {
-		reflector := cache.NewReflectorWithOptions(w.listWatch(ctx), &unstructured.Unstructured{}, w.feed, cache.ReflectorOptions{
+		reflector := cache.NewReflectorWithOptions(w.listWatch(), &unstructured.Unstructured{}, w.feed, cache.ReflectorOptions{
 			Name:            "isthmus",
 			TypeDescription: w.resource.GroupResource().String(),
 		})
@@ -77,6 +79,8 @@ func (w *watcher) failure(err error) {
 		return
 	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
 		w.epoch.check() // the kind may not be served any more
+	case w.pass != nil && apierrors.IsForbidden(err):
+		w.pass()
 	case isConnection(err):
 		w.side.doubt()
 	}
@@ -87,9 +91,9 @@ func (w *watcher) failure(err error) {
 }
 
 // listWatch is what the reflector asks the server with.
-func (w *watcher) listWatch(ctx context.Context) cache.ListerWatcher {
+func (w *watcher) listWatch() cache.ListerWatcher {
 	client := w.side.Dynamic().Resource(w.resource.GroupVersionResource).Namespace(w.scope)
-	prepare := func(o *metav1.ListOptions) error {
+	prepare := func(ctx context.Context, o *metav1.ListOptions) (context.Context, error) {
 		o.LabelSelector, o.FieldSelector = w.selector, w.field
 		if o.ResourceVersion == "0" {
 			o.ResourceVersion = "" // a server's cache may lag, and what it lacks would count as absent
@@ -98,7 +102,8 @@ func (w *watcher) listWatch(ctx context.Context) cache.ListerWatcher {
 	}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			if err := prepare(&o); err != nil {
+			ctx, err := prepare(ctx, &o)
+			if err != nil {
 				return nil, err
 			}
 			list, err := client.List(ctx, o)
@@ -106,7 +111,8 @@ func (w *watcher) listWatch(ctx context.Context) cache.ListerWatcher {
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			if err := prepare(&o); err != nil {
+			ctx, err := prepare(ctx, &o)
+			if err != nil {
 				return nil, err
 			}
 			began := time.Now()

@@ -49,6 +49,9 @@ func (e *epoch) handle(ctx context.Context, key types.NamespacedName) {
 func (e *epoch) settle(ctx context.Context, key, place types.NamespacedName) {
 	confirmed := false
 	for range mostSteps {
+		if ctx.Err() != nil {
+			return // a stop waits for the write in flight, and for no other
+		}
 		st := e.states.get(key)
 		if st.uncertain && !e.lookAgain(ctx, key, place) {
 			return
@@ -94,8 +97,11 @@ func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured,
 		Key: key, Source: source, Place: place, Twin: twin,
 		Memory: st.memory, Guard: e.guard.get(), Now: time.Now(),
 	}
-	if twin != nil && st.gone != "" {
-		if stamp, _ := boundary.ReadStamp(twin); stamp.SourceUID == st.gone {
+	if twin != nil {
+		stamp, _ := boundary.ReadStamp(twin)
+		// A source that was seen to come shows that the one before it is gone.
+		replaced := source != nil && source.GetUID() == st.came && source.GetUID() != stamp.SourceUID
+		if stamp.SourceUID == st.gone || replaced {
 			in.Evidence = boundary.Observed
 		}
 	}
@@ -132,15 +138,11 @@ func (e *epoch) crossed(source *unstructured.Unstructured) bool {
 	return false
 }
 
-// namespace returns the state of a remote namespace. One that could not be watched counts as there: the server says
-// otherwise if it is not.
+// namespace returns the state of a remote namespace.
 func (e *epoch) namespace(name string) boundary.PlaceState {
 	ns, known := e.Namespaces.Get(name)
-	if !known {
-		return boundary.PlaceState{}
-	}
 	return boundary.PlaceState{
-		Missing: !ns.Exists, Terminating: ns.Terminating, Creatable: e.CreateNamespaces,
+		Unknown: !known, Missing: !ns.Exists, Terminating: ns.Terminating, Creatable: e.CreateNamespaces,
 		Origin: ns.Labels[boundary.LabelOrigin], Writer: ns.Annotations[boundary.AnnotationWriter],
 	}
 }
@@ -150,7 +152,7 @@ func (e *epoch) namespace(name string) boundary.PlaceState {
 func (e *epoch) confirmAbsence(ctx context.Context, key types.NamespacedName, st state) bool {
 	since := st.goneAt
 	if since.IsZero() {
-		since = e.began
+		since = e.lastListed()
 	}
 	err := e.confirm.confirm(ctx, since)
 	if err == nil {

@@ -40,9 +40,14 @@ type Rule struct {
 	Kind      string                 `json:"kind"`
 	Direction boundary.Direction     `json:"direction"`
 	OnRemoval boundary.RemovalPolicy `json:"onRemoval"`
-	// Namespaces are the remote namespaces that its twins are in, where they can be listed.
+	// Namespaces are the remote namespaces that its twins belong in, or Anywhere.
 	Namespaces []string `json:"namespaces,omitempty"`
+	// Former are the remote namespaces, or Anywhere, in which twins of earlier runs may be left.
+	Former []string `json:"former,omitempty"`
 }
+
+// Anywhere stands for all namespaces.
+const Anywhere = "*"
 
 // GroupVersionKind returns the kind of the rule.
 func (r Rule) GroupVersionKind() schema.GroupVersionKind {
@@ -198,18 +203,21 @@ func (l *Ledger) update(ctx context.Context, change func(*content) (changed bool
 }
 
 // Begin records the rules that run from now on, and returns those of earlier runs that are not among them (D5). They
-// stay in the ledger until Forget.
+// stay in the ledger until Forget. Namespaces that twins no longer belong in are remembered until ForgetFormer.
 func (l *Ledger) Begin(ctx context.Context, rules []Rule) (removed []Rule, err error) {
 	err = l.update(ctx, func(c *content) bool {
 		merged := slices.Clone(rules)
 		removed = nil
 		for _, old := range c.Rules {
 			at := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == old.Name && r.Kind == old.Kind && r.Group == old.Group })
+			former := slices.Concat(old.Former, old.Namespaces)
+			slices.Sort(former)
+			former = slices.Compact(former)
 			if at < 0 {
+				old.Namespaces, old.Former = nil, former
 				removed, merged = append(removed, old), append(merged, old)
-			} else if lost := subtract(old.Namespaces, rules[at].Namespaces); len(rules[at].Namespaces) > 0 && len(lost) > 0 {
-				// Twins may be left where the rule's namespaces were before.
-				merged[at].Namespaces = append(slices.Clone(merged[at].Namespaces), lost...)
+			} else if !slices.Contains(rules[at].Namespaces, Anywhere) {
+				merged[at].Former = subtract(former, rules[at].Namespaces)
 			}
 		}
 		slices.SortFunc(merged, func(a, b Rule) int { return cmp.Compare(a.Name, b.Name) })
@@ -221,16 +229,31 @@ func (l *Ledger) Begin(ctx context.Context, rules []Rule) (removed []Rule, err e
 	return removed, err
 }
 
-// Namespaces returns the remote namespaces in which a rule has, or had, its twins, where they could be listed.
-func (l *Ledger) Namespaces(rule string) []string {
+// Former returns the remote namespaces, or Anywhere, in which twins of a rule may be left although none belongs there.
+func (l *Ledger) Former(rule string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.content.Rules {
 		if r.Name == rule {
-			return slices.Clone(r.Namespaces)
+			return slices.Clone(r.Former)
 		}
 	}
 	return nil
+}
+
+// ForgetFormer drops former namespaces of a rule in which no twin is left.
+func (l *Ledger) ForgetFormer(ctx context.Context, rule string, namespaces []string) error {
+	return l.update(ctx, func(c *content) (changed bool) {
+		c.Rules = slices.Clone(c.Rules)
+		for i, r := range c.Rules {
+			if r.Name == rule {
+				left := subtract(r.Former, namespaces)
+				changed = len(left) != len(r.Former)
+				c.Rules[i].Former = left
+			}
+		}
+		return changed
+	})
 }
 
 // Forget drops a rule that is wound down.

@@ -103,12 +103,12 @@ func (s *Store) Synced(namespace string) bool {
 	return feed != nil && feed.listed
 }
 
-// AllSynced reports whether every scope has been listed.
+// AllSynced reports whether every scope has been listed, or passed over.
 func (s *Store) AllSynced() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, feed := range s.feeds {
-		if !feed.listed {
+		if !feed.listed && !feed.passed {
 			return false
 		}
 	}
@@ -190,6 +190,7 @@ type Feed struct {
 	// seen is the resourceVersion up to which the feed has told everything.
 	seen   string
 	listed bool
+	passed bool
 }
 
 // Feed registers a scope and returns its feed. A Store has either one feed for all, or one a namespace.
@@ -298,6 +299,17 @@ func (f *Feed) Replace(list []any, resourceVersion string) error {
 		s.options.Listed(f.scope)
 	}
 	return nil
+}
+
+// Pass says that the scope can't be listed for now, and that AllSynced shall not wait for it.
+func (f *Feed) Pass() {
+	f.store.mu.Lock()
+	first := !f.passed && !f.listed
+	f.passed = true
+	f.store.mu.Unlock()
+	if first && f.store.options.Listed != nil {
+		f.store.options.Listed(f.scope)
+	}
 }
 
 // Resync does nothing: resyncs are the flow's.
