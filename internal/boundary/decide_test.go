@@ -47,8 +47,11 @@ func TestN4_TheNamespaceOnTheOtherSide(t *testing.T) {
 		{"there, ours", PlaceState{Origin: "west", Writer: west.Writer()}, expect{action: Create}, false},
 		{"there, another cluster's", PlaceState{Origin: "east", Writer: "east/main/u"}, expect{Refuse, UntilNamespace, "belongs to it"}, false},
 		{"there, another instance's", PlaceState{Origin: "west", Writer: "west/second/uid-west"}, expect{Refuse, UntilNamespace, "belongs to it"}, false},
+		{"not known yet", PlaceState{Unknown: true}, expect{Hold, UntilNamespace, ""}, false},
+		{"not known yet, creatable", PlaceState{Unknown: true, Missing: true, Creatable: true}, expect{Hold, UntilNamespace, ""}, false},
 		{"missing", PlaceState{Missing: true}, expect{Hold, UntilNamespace, ""}, false},
 		{"missing, to be created", PlaceState{Missing: true, Creatable: true}, expect{action: Create}, true},
+		{"not read yet", PlaceState{Unknown: true, Creatable: true}, expect{Hold, UntilNamespace, ""}, false},
 		{"terminating", PlaceState{Terminating: true}, expect{Hold, UntilNamespace, ""}, false},
 		{"terminating, creatable", PlaceState{Terminating: true, Creatable: true}, expect{Hold, UntilNamespace, ""}, false},
 	} {

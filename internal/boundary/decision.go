@@ -20,8 +20,8 @@ const (
 
 // PlaceState is the state of the namespace that a twin belongs in.
 type PlaceState struct {
-	// Missing and Terminating namespaces are waited for.
-	Missing, Terminating bool
+	// Unknown: the other side has not told yet. Missing and Terminating namespaces are waited for, too.
+	Unknown, Missing, Terminating bool
 	// Creatable: the namespace is created when it is missing.
 	Creatable bool
 	// Origin is the cluster ID in the namespace's own stamp; empty: it belongs to nobody (N4).

@@ -94,12 +94,31 @@ const (
 func (id Identity) Provenance(obj *unstructured.Unstructured, source types.NamespacedName) Provenance {
 	stamp, whole := ReadStamp(obj)
 	switch {
-	case !whole, stamp.Origin != id.Cluster, stamp.Writer != id.Writer(), stamp.Twin != nameOf(obj):
+	case !whole, stamp.Origin != id.Cluster, stamp.Writer != id.Writer(), stamp.Twin != nameOf(obj), altered(obj):
 		return Foreign
 	case stamp.Source != source:
 		return OursForAnother
 	}
 	return OursForThis
+}
+
+// altered reports whether somebody else changed a key of the stamp, be it to something that still reads well: the server
+// takes what others change out of our Apply entry. Without such an entry there is no telling.
+func altered(obj *unstructured.Unstructured) bool {
+	for _, entry := range managedFields(obj) {
+		if !entry.ours() {
+			continue
+		}
+		fields := asObject(asObject(entry["fieldsV1"])["f:metadata"])
+		labels, annotations := asObject(fields["f:labels"]), asObject(fields["f:annotations"])
+		for _, key := range stampKeys {
+			if labels["f:"+key] == nil && annotations["f:"+key] == nil {
+				return true
+			}
+		}
+		return false
+	}
+	return false
 }
 
 // SourceOf returns the source that an object of ours came from; ok is false for a foreign one (N2).

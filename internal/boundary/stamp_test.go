@@ -105,6 +105,30 @@ func TestP5_AMissingKeyMakesItForeign(t *testing.T) {
 	}
 }
 
+func TestP5_AKeyThatOthersChangedMakesItForeign(t *testing.T) {
+	for _, key := range stampKeys {
+		t.Run(key, func(t *testing.T) {
+			s := newScene(t)
+			server := newServer(t, widgetTypes(t), widgetGVK)
+			server.apply(Decide(s.Input).Body, FieldManager)
+			server.update("somebody", func(o *unstructured.Unstructured) { set(o, "x", "metadata", "annotations", "note") })
+			if got := west.Provenance(server.twin(), s.Key); got != OursForThis {
+				t.Fatalf("after a change of something else: %v", got)
+			}
+			server.update("somebody", func(o *unstructured.Unstructured) {
+				for _, field := range []string{"labels", "annotations"} {
+					if rawMetadata(o, field)[key] != nil {
+						set(o, "1", "metadata", field, key) // reads well for most keys
+					}
+				}
+			})
+			if got := west.Provenance(server.twin(), s.Key); got != Foreign {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
 func TestP5_NamesAreWrittenAndReadBack(t *testing.T) {
 	for _, n := range []types.NamespacedName{{Namespace: "a", Name: "b"}, {Name: "b"}, {Namespace: "a-x-b", Name: "c-x-d.e"}} {
 		if got, ok := parseName(FormatName(n)); !ok || got != n {

@@ -33,7 +33,7 @@ type Namespaces struct {
 
 // WatchNamespaces watches the named namespaces one by one, as RBAC with resourceNames permits it, or all of them with
 // one watch if names is nil. It returns at once and watches until ctx ends. changed is called, from the watch, for every
-// namespace whose state became known or changed; it must not block.
+// namespace whose state became known or changed, and with "" when all became known at once; it must not block.
 func (c *Cluster) WatchNamespaces(ctx context.Context, names []string, changed func(name string)) *Namespaces {
 	n := &Namespaces{states: map[string]NamespaceState{}}
 	if names == nil {
@@ -131,6 +131,9 @@ func (s *namespaceStore) Replace(list []any, _ string) error {
 		n.named[s.name] = true
 		n.set(s.name, state)
 	} else {
+		if !n.listed {
+			told = append(told, "") // also those that are missing
+		}
 		for name := range n.states {
 			if _, still := next[name]; !still {
 				told = append(told, name)

@@ -98,10 +98,8 @@ func (e *Env) Reads(since time.Time) []Request {
 	return reads
 }
 
-// groundwork is what every Isthmus reads beside the kinds of its rules: identities, CRDs, namespaces, the ledger.
-var groundwork = map[string]bool{
-	"namespaces": true, "customresourcedefinitions.apiextensions.k8s.io": true, "configmaps": true,
-}
+// groundwork is what every Isthmus reads beside the kinds of its rules: the clusters' identities, CRDs, namespaces.
+var groundwork = map[string]bool{"namespaces": true, "customresourcedefinitions.apiextensions.k8s.io": true}
 
 // allow notes the kinds that a configuration names: Isthmus may ask for no others (S1).
 func (e *Env) allow(config string) {
@@ -122,8 +120,8 @@ func (e *Env) auditKind(r Request) {
 	kind := r.resource()
 	switch {
 	case r.ObjectRef == nil, e.allowed[kind], r.bookkeeping():
-	case !r.IsWrite() && groundwork[kind] && r.ObjectRef.Name != "": // by name only, configmaps in particular
-	case !r.IsWrite() && kind == "namespaces":
+	case !r.IsWrite() && groundwork[kind] && r.ObjectRef.Name != "":
+	case !r.IsWrite() && kind == "namespaces" && r.Side == "remote": // with rules whose namespaces can't be listed
 	case r.IsWrite() && kind == "namespaces" && r.Side == "remote":
 	default:
 		e.T.Errorf("audit: a request for a kind that no rule names: %s", r)
