@@ -23,6 +23,7 @@ func TestAuditHasBodiesOfWritesAtOnce(t *testing.T) {
 	}
 	config.UserAgent = "audit-test"
 	configMaps := client(t, config).CoreV1().ConfigMaps("default")
+	_ = configMaps.Delete(t.Context(), "audited", metav1.DeleteOptions{}) // of an earlier run
 	began := time.Now()
 
 	large := configMap("audited")

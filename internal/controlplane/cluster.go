@@ -209,10 +209,14 @@ func (c *Cluster) Kill(component Component) error {
 	return nil
 }
 
-// Pause stops a component without ending it (SIGSTOP): its connections stay
-// open and nothing is answered.
+// Pause stops a component without ending it (SIGSTOP): from its return on, the
+// component's connections stay open and nothing is answered.
 func (c *Cluster) Pause(component Component) error {
-	if err := c.signal(component, syscall.SIGSTOP); err != nil {
+	err := c.signal(component, syscall.SIGSTOP)
+	if err == nil {
+		err = waitStopped(c.child(component).pid())
+	}
+	if err != nil {
 		return fmt.Errorf("pausing %s of cluster %s: %w", component, c.name, err)
 	}
 	c.setPaused(component, true)
