@@ -2,8 +2,6 @@ package boundary
 
 import (
 	"fmt"
-
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // Decide says what to do next about a source and its twin. It is called again after each action, with what the action
@@ -179,7 +177,7 @@ func (d *decider) drift(want desired, stamp Stamp) string {
 	if !ok {
 		return "the twin's fields are no longer owned by " + FieldManager
 	}
-	if path, missing := lacks(want.body, set, func() *fieldpath.Set { return othersSet(d.in.Twin) }); missing {
+	if path, missing := lacks(want.body, set, d.in.Twin); missing {
 		return fmt.Sprintf("%s was changed or removed on the other side", path)
 	}
 	return ""

@@ -71,8 +71,8 @@ func (e managedEntry) set() (*fieldpath.Set, bool) {
 // (O4). The server made the set from the schema: a map or list is one leaf there, or has an element for each field or
 // item, but for an empty list of the second sort, which leaves no trace. Where that is not enough, what others own
 // tells; it is asked for only then.
-func lacks(body map[string]any, ours *fieldpath.Set, others func() *fieldpath.Set) (Path, bool) {
-	w := &lackWalk{others: sync.OnceValue(others)}
+func lacks(body map[string]any, ours *fieldpath.Set, twin *unstructured.Unstructured) (Path, bool) {
+	w := &lackWalk{twin: twin.Object, others: sync.OnceValue(func() *fieldpath.Set { return othersSet(twin) })}
 	for _, field := range sortedKeys(body) {
 		switch field {
 		case "apiVersion", "kind":
@@ -97,6 +97,7 @@ func lacks(body map[string]any, ours *fieldpath.Set, others func() *fieldpath.Se
 }
 
 type lackWalk struct {
+	twin   map[string]any
 	others func() *fieldpath.Set
 	// at is the place in the sets, like a Path, with the keys of list items.
 	at fieldpath.Path
@@ -127,11 +128,16 @@ func (w *lackWalk) element(v any, e fieldpath.PathElement, set *fieldpath.Set, a
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		if len(v) > 0 && !w.owned(w.at).leaf {
-			return w.fields(v, &fieldpath.Set{}, at)
+		if len(v) > 0 {
+			p, missing := w.fields(v, &fieldpath.Set{}, at)
+			if missing && w.owned(w.at).leaf {
+				p = at
+			}
+			return p, missing
 		}
 	case []any:
-		if len(v) == 0 && !w.owned(w.at).leaf {
+		// Others own an empty list as a leaf, of either sort; one with something in it only as a whole.
+		if len(v) == 0 && (!w.owned(w.at).leaf || prune(lookup(w.twin, w.at)) == nil) {
 			return nil, false
 		}
 	}
@@ -177,6 +183,23 @@ func (w *lackWalk) items(items []any, set *fieldpath.Set, at Path) (Path, bool) 
 		}
 	}
 	return nil, false
+}
+
+// lookup returns the value at a place of a set.
+func lookup(v any, at fieldpath.Path) any {
+	for _, e := range at {
+		if e.FieldName != nil {
+			v = asObject(v)[*e.FieldName]
+			continue
+		}
+		items, _ := v.([]any)
+		i := slices.IndexFunc(items, func(item any) bool { return elementFits(e, item, true) })
+		if i < 0 {
+			return nil
+		}
+		v = items[i]
+	}
+	return v
 }
 
 func elementsOf(set *fieldpath.Set) []fieldpath.PathElement {

@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // lacking applies a body, lets others change the object, and returns what our entry lacks then; empty: nothing.
@@ -24,7 +23,7 @@ func lacking(t *testing.T, converter managedfields.TypeConverter, body string, c
 		t.Fatalf("no Apply entry of ours in %v", twin.GetManagedFields())
 	}
 	desired := object(t, body).Object
-	path, missing := lacks(desired, ours, func() *fieldpath.Set { return othersSet(twin) })
+	path, missing := lacks(desired, ours, twin)
 	if diff := cmp.Diff(object(t, body).Object, desired); diff != "" {
 		t.Errorf("the body was changed (-want +got):\n%s", diff)
 	}
