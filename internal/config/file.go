@@ -26,7 +26,8 @@ type File struct {
 	// the same name, except those that start with `kube-`. Present, only the namespaces listed have one, and nothing
 	// else crosses. Two local namespaces may share a counterpart. A remote namespace can't start with `kube-`.
 	Namespaces map[string]string `json:"namespaces" minItems:"1" example:"{team-a: tenant-42-team-a}"`
-	// Whether a counterpart that does not exist is created. If false, objects wait until someone creates it.
+	// Whether a counterpart that does not exist is created. If false, objects wait until someone creates it. If true,
+	// rights are needed in all remote namespaces, for none can be given in one that is not there yet.
 	CreateNamespaces bool `json:"createNamespaces" default:"false"`
 	// What happens when sources are found missing rather than seen being deleted, and their twins are more than half of
 	// a rule's and at least five: `Pause` holds those deletes until someone confirms them, `Allow` carries them out.

@@ -29,8 +29,10 @@ type epoch struct {
 	confirm  *confirmer
 	local    *side
 	remote   *side
-	end      context.CancelCauseFunc
-	ctx      context.Context // of the epoch, for watches that outlive a decision
+	// twinWatchers watch the namespaces that twins belong in.
+	twinWatchers []*watcher
+	end          context.CancelCauseFunc
+	ctx          context.Context // of the epoch, for watches that outlive a decision
 
 	listedAt atomic.Pointer[time.Time] // when a scope was listed last
 
@@ -81,6 +83,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	}
 	for _, scope := range p.twinScopes {
 		w := e.watcher(e.remote, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, e.twins.Feed(scope))
+		e.twinWatchers = append(e.twinWatchers, w)
 		run(w.run)
 	}
 	for _, scope := range p.formerScopes {
@@ -252,8 +255,14 @@ func (e *epoch) enqueue(match func(source types.NamespacedName) bool) {
 	}
 }
 
-// namespaceChanged queues the sources whose twins belong into a remote namespace; "": into any.
+// namespaceChanged queues the sources whose twins belong into a remote namespace; "": into any. When one comes, the
+// right to watch it comes with it or soon after.
 func (e *epoch) namespaceChanged(name string) {
+	for _, w := range e.twinWatchers {
+		if w.scope != "" && w.scope == name {
+			w.hurry()
+		}
+	}
 	e.enqueue(func(source types.NamespacedName) bool {
 		place, ok := boundary.TwinName(source, e.Pairs)
 		return ok && (name == "" || place.Namespace == name)

@@ -34,10 +34,19 @@ type watcher struct {
 	// pass, when not nil, is called when the server does not let us list, for watches that others shall not wait for.
 	pass   func()
 	failed bool
+	again  chan struct{} // ends a pause after a failure
 }
 
 func (e *epoch) watcher(s *side, r cluster.Resource, scope, selector string, feed cache.ReflectorStore) *watcher {
-	return &watcher{epoch: e, side: s, resource: r, scope: scope, selector: selector, feed: feed}
+	return &watcher{epoch: e, side: s, resource: r, scope: scope, selector: selector, feed: feed, again: make(chan struct{}, 1)}
+}
+
+// hurry lets the watcher try again soon: what it failed for may have changed.
+func (w *watcher) hurry() {
+	select {
+	case w.again <- struct{}{}:
+	default:
+	}
 }
 
 // run lists and watches until ctx ends, and starts again, with growing pauses, whenever that fails.
@@ -65,6 +74,8 @@ func (w *watcher) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
+		case <-w.again:
+			delay = backoff
 		}
 		timer.Stop()
 	}

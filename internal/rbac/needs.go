@@ -59,7 +59,11 @@ func needsOf(o Options, rule *boundary.Rule, resource Resource, where place) []n
 		}
 		return needs
 	}
-	needs = append(needs, need{group: group, resource: resource.Name, verbs: slices.Concat(watch, write)})
+	needs = append(needs, need{
+		group: group, resource: resource.Name, verbs: slices.Concat(watch, write),
+		// A Role can't be there before its namespace is.
+		cluster: o.CreateNamespaces && len(where.namespaces) > 0,
+	})
 	if resource.ClusterScoped {
 		return needs
 	}

@@ -105,10 +105,16 @@ func TestGrants(t *testing.T) {
 			"/configmaps: get,list,watch,create,patch,delete",
 			"/namespaces: get,list,watch,create,patch",
 		}},
-		{"remote in the counterparts that the filter admits", boundary.Rule{Kind: configMaps, ReturnStatus: true, Namespaces: boundary.NamespaceFilter{Include: []string{"a*"}}},
+		{"remote creates namespaces that are listed", boundary.Rule{Kind: configMaps, ReturnStatus: true, Namespaces: boundary.NamespaceFilter{Include: []string{"a*"}}},
 			Options{Side: Remote, CreateNamespaces: true, Namespaces: boundary.NamespacePairs{"a1": "x", "a2": "x", "a3": "y", "b": "z"}}, []string{
+				"/configmaps: get,list,watch,create,patch,delete",
 				"/namespaces[x]: get,list,watch,create,patch",
 				"/namespaces[y]: get,list,watch,create,patch",
+			}},
+		{"remote in the counterparts that the filter admits", boundary.Rule{Kind: configMaps, Namespaces: boundary.NamespaceFilter{Include: []string{"a*"}}},
+			Options{Side: Remote, Namespaces: boundary.NamespacePairs{"a1": "x", "a2": "x", "a3": "y", "b": "z"}}, []string{
+				"/namespaces[x]: get,list,watch",
+				"/namespaces[y]: get,list,watch",
 				"x/configmaps: get,list,watch,create,patch,delete",
 				"y/configmaps: get,list,watch,create,patch,delete",
 			}},
