@@ -1,0 +1,150 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"isthmus.dev/isthmus/examples/demo"
+	"isthmus.dev/isthmus/internal/controlplane"
+)
+
+// user is whom Isthmus runs as on both clusters. It holds what isthmus rbac prints, and nothing else.
+const user = "isthmus"
+
+// patience is how long a step may take. It is generous: machines are shared.
+const patience = 45 * time.Second
+
+// errChecks says that checks failed, which has been told.
+var errChecks = errors.New("checks failed")
+
+// world is what a demo runs on: two clusters, the provider's controller, and Isthmus between them.
+type world struct {
+	out                io.Writer
+	check              bool
+	dir                string // for what the demo makes; it is removed at the end
+	consumer, provider *side
+	isthmus            *isthmus
+	controller         sync.WaitGroup
+}
+
+func newDemo(out io.Writer, check bool) *world { return &world{out: out, check: check} }
+
+func (w *world) say(format string, args ...any) { _, _ = fmt.Fprintf(w.out, format+"\n", args...) }
+
+// run runs the whole demo. Nothing of it is left when it returns.
+func (w *world) run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		w.stop()
+	}()
+	if err := w.start(ctx); err != nil {
+		return err
+	}
+	w.say("\nChecking, step by step:\n")
+	passed, total := w.runSteps(ctx, steps)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	w.say("")
+	w.printTable(ctx)
+	if w.check {
+		w.say("\nTrying the commands that people would be shown, and stopping:\n")
+		morePassed, more := w.runSteps(ctx, append(commandSteps(), step{title: "Isthmus ends within 5 seconds of SIGTERM, with code 0", do: stopsCleanly}))
+		passed, total = passed+morePassed, total+more
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	w.say("\ndemo: %d of %d checks passed", passed, total)
+	if !w.check {
+		w.printThingsToTry()
+		<-ctx.Done()
+		w.say("\nStopping.")
+	}
+	if passed != total {
+		return errChecks
+	}
+	return nil
+}
+
+// start brings up everything and applies the files of examples/demo.
+func (w *world) start(ctx context.Context) (err error) {
+	w.say("Two real control planes, a controller on one of them, and Isthmus between them.\n")
+	if w.dir, err = os.MkdirTemp("", "isthmus-demo-"); err != nil {
+		return err
+	}
+	if _, err := controlplane.Build(ctx, w.out); err != nil {
+		return err
+	}
+	w.say("Compiling Isthmus.")
+	binary := filepath.Join(w.dir, "isthmus")
+	if err := buildIsthmus(ctx, binary); err != nil {
+		return err
+	}
+	applications, err := applicationCRD(ctx, w.say)
+	if err != nil {
+		return err
+	}
+	w.say("Starting the clusters consumer and provider (Kubernetes %s).", controlplane.KubernetesVersion)
+	if err := w.startClusters(ctx); err != nil {
+		return err
+	}
+	for _, s := range []*side{w.consumer, w.provider} {
+		for _, manifest := range [][]byte{file("widget-crd.yaml"), applications, file(s.Name() + ".yaml")} {
+			if err := s.Apply(ctx, manifest); err != nil {
+				return err
+			}
+		}
+	}
+	w.say("Starting the provider's widget controller.")
+	w.controller.Go(func() { runController(ctx, w.provider) })
+	w.say("Starting Isthmus, with the rights that \"isthmus rbac\" prints for examples/demo/sync.yaml and no others.")
+	w.isthmus, err = startIsthmus(ctx, binary, w.dir, w.consumer, w.provider)
+	return err
+}
+
+func (w *world) startClusters(ctx context.Context) error {
+	var starting sync.WaitGroup
+	errs := make([]error, 2)
+	for i, s := range []**side{&w.consumer, &w.provider} {
+		starting.Go(func() {
+			*s, errs[i] = startSide(ctx, []string{"consumer", "provider"}[i], []string{"team-a", "tenant-42-team-a"}[i])
+		})
+	}
+	starting.Wait()
+	return errors.Join(errs...)
+}
+
+// stop ends and removes everything, as far as it was started.
+func (w *world) stop() {
+	if w.isthmus != nil {
+		w.isthmus.kill()
+	}
+	w.controller.Wait()
+	for _, s := range []*side{w.consumer, w.provider} {
+		if s != nil {
+			s.Stop()
+		}
+	}
+	if w.dir != "" {
+		_ = os.RemoveAll(w.dir)
+	}
+}
+
+// file returns a file of examples/demo.
+func file(name string) []byte {
+	content, err := demo.Files.ReadFile(name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return content
+}

@@ -1,0 +1,150 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// isthmus is a running isthmus sync.
+type isthmus struct {
+	cmd     *exec.Cmd
+	done    chan struct{}
+	address string // of /readyz and /metrics
+	logFile string
+}
+
+func buildIsthmus(ctx context.Context, binary string) error {
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "isthmus.dev/isthmus/cmd/isthmus").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("compiling Isthmus: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// startIsthmus grants the user of both clusters what isthmus rbac prints, and runs isthmus sync as that user.
+func startIsthmus(ctx context.Context, binary, dir string, consumer, provider *side) (*isthmus, error) {
+	config := filepath.Join(dir, "sync.yaml")
+	if err := os.WriteFile(config, file("sync.yaml"), 0o600); err != nil {
+		return nil, err
+	}
+	for name, s := range map[string]*side{"local": consumer, "remote": provider} {
+		roles, err := exec.CommandContext(ctx, binary, "rbac", "--config", config, "--side", name,
+			"--subject-user", user, "--kubeconfig", s.Kubeconfig()).Output()
+		if err != nil {
+			var ended *exec.ExitError
+			if errors.As(err, &ended) {
+				err = fmt.Errorf("%w: %s", err, ended.Stderr)
+			}
+			return nil, fmt.Errorf("isthmus rbac --side %s: %w", name, err)
+		}
+		if err := s.Apply(ctx, roles); err != nil {
+			return nil, err
+		}
+	}
+	p := &isthmus{done: make(chan struct{}), logFile: filepath.Join(dir, "isthmus.log")}
+	var err error
+	if p.address, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(p.logFile)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p.cmd = exec.Command(binary, "sync", "--config", config,
+		"--local-kubeconfig", consumer.userKubeconfig, "--remote-kubeconfig", provider.userKubeconfig,
+		"--cluster-id", consumer.Name(), "--remote-id", provider.Name(), "--listen", p.address)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = childAttributes()
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// ready returns nil when Isthmus is ready, else what it says.
+func (p *isthmus) ready(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = errors.New(strings.TrimSpace(string(body)))
+	}
+	return err
+}
+
+// running returns an error when the process has ended.
+func (p *isthmus) running() error {
+	select {
+	case <-p.done:
+		return fmt.Errorf("isthmus has ended: %s", p.cmd.ProcessState)
+	default:
+		return nil
+	}
+}
+
+// stopsCleanly stops Isthmus as a cluster would.
+func stopsCleanly(ctx context.Context, w *world) error {
+	p := w.isthmus
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-p.done:
+	case <-time.After(5 * time.Second):
+		return errors.New("it still runs")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		return fmt.Errorf("it ended with code %d", code)
+	}
+	return nil
+}
+
+func (p *isthmus) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// lastLines returns the end of the log.
+func (p *isthmus) lastLines(n int) string {
+	content, err := os.ReadFile(p.logFile)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimRight(string(content), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

@@ -1,0 +1,124 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"isthmus.dev/isthmus/internal/controlplane"
+)
+
+// The kinds of the demo.
+var (
+	widgets      = schema.GroupVersionResource{Group: "example.io", Version: "v1", Resource: "widgets"}
+	configMaps   = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	secrets      = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
+	events       = schema.GroupVersionResource{Version: "v1", Resource: "events"}
+)
+
+// side is one of the two clusters, seen by its administrator, in the team's namespace there.
+type side struct {
+	*controlplane.Cluster
+	client         dynamic.Interface
+	namespace      string
+	userKubeconfig string // of Isthmus's user
+}
+
+func startSide(ctx context.Context, name, namespace string) (*side, error) {
+	cluster, err := controlplane.Start(ctx, name, controlplane.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s := &side{Cluster: cluster, namespace: namespace}
+	if s.client, err = dynamic.NewForConfig(cluster.Config()); err == nil {
+		s.userKubeconfig, err = cluster.UserKubeconfig(user)
+	}
+	if err != nil {
+		cluster.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *side) objects(kind schema.GroupVersionResource) dynamic.ResourceInterface {
+	return s.client.Resource(kind).Namespace(s.namespace)
+}
+
+// get returns an object, or an error that says that it is not there.
+func (s *side) get(ctx context.Context, kind schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
+	return s.objects(kind).Get(ctx, name, metav1.GetOptions{})
+}
+
+// absent returns nil when an object is not there.
+func (s *side) absent(ctx context.Context, kind schema.GroupVersionResource, name string) error {
+	switch _, err := s.get(ctx, kind, name); {
+	case err == nil:
+		return fmt.Errorf("%s %s is there on the %s", kind.Resource, name, s.Name())
+	case apierrors.IsNotFound(err):
+		return nil
+	default:
+		return err
+	}
+}
+
+// patch changes an object by a merge patch, in YAML.
+func (s *side) patch(ctx context.Context, kind schema.GroupVersionResource, name, patch string) error {
+	encoded, err := yaml.YAMLToJSON([]byte(patch))
+	if err != nil {
+		return err
+	}
+	_, err = s.objects(kind).Patch(ctx, name, types.MergePatchType, encoded, metav1.PatchOptions{FieldManager: "somebody"})
+	return err
+}
+
+// holds returns nil when a field of an object has a value; the path is in dots.
+func (s *side) holds(ctx context.Context, kind schema.GroupVersionResource, name, path string, want any) error {
+	object, err := s.get(ctx, kind, name)
+	if err != nil {
+		return err
+	}
+	if have := field(object, path); fmt.Sprint(have) != fmt.Sprint(want) {
+		return fmt.Errorf("%s of %s %s on the %s is %v, expected %v", path, kind.Resource, name, s.Name(), have, want)
+	}
+	return nil
+}
+
+// field returns what is at a path in dots; nil: nothing.
+func field(object *unstructured.Unstructured, path string) any {
+	value, _, _ := unstructured.NestedFieldNoCopy(object.Object, strings.Split(path, ".")...)
+	return value
+}
+
+// userMay reports whether Isthmus's user may do something in a namespace.
+func (s *side) userMay(ctx context.Context, verb, resource, namespace string) (bool, error) {
+	config, err := controlplane.LoadConfig(s.userKubeconfig)
+	if err != nil {
+		return false, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return false, err
+	}
+	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: verb, Resource: resource, Namespace: namespace,
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return answer.Status.Allowed, nil
+}
