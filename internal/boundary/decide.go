@@ -153,9 +153,18 @@ func (d *decider) withTwin(stamp Stamp) {
 		return
 	}
 	drift := d.drift(want, stamp)
-	if drift == "" {
-		d.returnStatusOr(rule, true, func() { d.nothing("in step") })
-		return
+	var over map[string]any
+	if drift != "" {
+		over = handover(twin, in.Place, want.remoteOwned)
+	} else {
+		if over = takeBack(twin, in.Place, want.remoteOwned); over == nil {
+			if in.Source.GetGeneration() != stamp.SourceGeneration {
+				d.reportUndeclared() // what changed may be a field that does not cross
+			}
+			d.returnStatusOr(rule, true, func() { d.nothing("in step") })
+			return
+		}
+		drift = "fields that had been handed over are the source's again"
 	}
 	d.because("%s", drift)
 	if d.faulty(want.hash) {
@@ -164,7 +173,7 @@ func (d *decider) withTwin(stamp Stamp) {
 	}
 	d.reportUndeclared()
 	d.out.Action, d.out.Body, d.out.Hash = Apply, bind(want.body, twin), want.hash
-	d.out.Handover = handover(twin, in.Place, want.remoteOwned)
+	d.out.Handover = over
 	d.out.UID, d.out.ResourceVersion = twin.GetUID(), twin.GetResourceVersion()
 }
 
@@ -193,16 +202,20 @@ func (d *decider) holdFault() {
 	d.hold(UntilRetry, "the other side refused it: %s", d.in.Memory.Fault)
 }
 
-// reportUndeclared tells which fields are left out because the other side does not declare them (O7).
+// reportUndeclared tells which fields are left out because the other side does not declare them (O7), unless that was
+// told last time.
 func (d *decider) reportUndeclared() {
-	if len(d.in.Undeclared) == 0 {
-		return
+	message := UndeclaredMessage(d.in.Undeclared)
+	if message != "" && message != d.in.Memory.Undeclared {
+		d.out.Events = append(d.out.Events, Event{true, ReasonPatchFailed, message})
 	}
-	d.out.Events = append(d.out.Events, Event{true, ReasonPatchFailed, UndeclaredMessage(d.in.Undeclared)})
 }
 
-// UndeclaredMessage says which fields do not cross because the other side does not declare them (O7).
+// UndeclaredMessage says which fields do not cross because the other side does not declare them (O7); empty: none.
 func UndeclaredMessage(paths []Path) string {
+	if len(paths) == 0 {
+		return ""
+	}
 	text := ""
 	for i, p := range paths {
 		if i > 0 {

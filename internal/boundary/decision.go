@@ -46,6 +46,8 @@ type Memory struct {
 	// RetryAt when to try the same body again.
 	FaultHash, Fault string
 	RetryAt          time.Time
+	// Undeclared is what was told last of fields that the other side does not declare (O7).
+	Undeclared string
 	// StatusWritten is the hash of the status last written to the source, StatusResult the hash of what the server made of it.
 	StatusWritten, StatusResult string
 }

@@ -49,8 +49,11 @@ func managedFields(twin *unstructured.Unstructured) []managedEntry {
 	return entries
 }
 
-func (e managedEntry) ours() bool {
-	return e["manager"] == FieldManager && e["operation"] == string(metav1.ManagedFieldsOperationApply) &&
+func (e managedEntry) ours() bool { return e.appliedBy(FieldManager) }
+
+// appliedBy reports whether it is what a manager owns by server-side apply.
+func (e managedEntry) appliedBy(manager string) bool {
+	return e["manager"] == manager && e["operation"] == string(metav1.ManagedFieldsOperationApply) &&
 		(e["subresource"] == nil || e["subresource"] == "")
 }
 
@@ -271,71 +274,6 @@ func elementFits(e fieldpath.PathElement, item any, exact bool) bool {
 		return true
 	}
 	return false
-}
-
-// ownedPart returns the part of v that lies at any of the paths and that the set owns, with the keys of the list items
-// on the way, so that it can be applied by another manager; nil: there is none. Items without such a part are left
-// out: naming them would own them.
-func ownedPart(v any, paths []Path, set *fieldpath.Set) any {
-	switch v := v.(type) {
-	case map[string]any:
-		part := map[string]any{}
-		for field, value := range v {
-			e := fieldElement(field)
-			inner, deeper := set.Children.Get(e)
-			if !deeper && !set.Members.Has(e) {
-				continue
-			}
-			below := after(paths, Step{Field: field})
-			switch {
-			case slices.ContainsFunc(below, func(p Path) bool { return len(p) == 0 }):
-				part[field] = value
-			case len(below) > 0 && deeper:
-				if p := ownedPart(value, below, inner); p != nil {
-					part[field] = p
-				}
-			}
-		}
-		if len(part) > 0 {
-			return part
-		}
-	case []any:
-		below := after(paths, Step{EachItem: true})
-		if len(below) == 0 {
-			return nil
-		}
-		var parts []any
-		for _, item := range v {
-			set.Children.Iterate(func(e fieldpath.PathElement) {
-				if e.Key == nil || !elementFits(e, item, true) {
-					return
-				}
-				part, ok := ownedPart(item, below, child(set, e)).(map[string]any)
-				if !ok {
-					return
-				}
-				for _, key := range *e.Key {
-					part[key.Name] = asObject(item)[key.Name]
-				}
-				parts = append(parts, part)
-			})
-		}
-		if parts != nil {
-			return parts
-		}
-	}
-	return nil
-}
-
-// after returns what follows a step in the paths that start with it.
-func after(paths []Path, step Step) []Path {
-	var rest []Path
-	for _, p := range paths {
-		if len(p) > 0 && p[0] == step {
-			rest = append(rest, p[1:])
-		}
-	}
-	return rest
 }
 
 func fieldElement(name string) fieldpath.PathElement { return fieldpath.PathElement{FieldName: &name} }

@@ -11,14 +11,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // FieldManager is the manager of server-side apply that owns the source's fields on a twin (O1).
 const FieldManager = "isthmus"
-
-// HandoverManager takes over fields that a rule gives to the target side later, so that their values stay (O3).
-const HandoverManager = "isthmus-handover"
 
 // hashVersion leads the value of the stamp's "applied"; another version makes each twin be written once more (O4).
 const hashVersion = "v1"
@@ -177,41 +173,35 @@ func createOnly(body map[string]any) map[string]any {
 	return out
 }
 
-// handover builds the body by which HandoverManager takes over what our entry owns and the target side should (O3);
-// nil: there is nothing to hand over.
-func handover(twin *unstructured.Unstructured, place types.NamespacedName, paths []Path) map[string]any {
-	set, ok := appliedSet(twin)
-	if !ok {
-		return nil
-	}
-	body, ok := ownedPart(twin.Object, paths, set).(map[string]any)
-	if !ok {
-		return nil
-	}
-	metadata := extend(body["metadata"])
-	metadata["name"] = place.Name
-	if place.Namespace != "" {
-		metadata["namespace"] = place.Namespace
-	}
-	body["apiVersion"], body["kind"], body["metadata"] = twin.GetAPIVersion(), twin.GetKind(), metadata
-	return bind(body, twin)
-}
-
 func contains(list []string, s string) bool { return slices.Contains(list, s) }
 
-// CheckRemoteOwned reports a remote-owned path that the remote schema does not allow: parts of a list can be told
-// apart only by the keys of its items (O3).
+// CheckRemoteOwned reports a remote-owned path that the remote schema does not allow: the parts of a list can be told
+// apart only by the keys of its items, and what is always replaced as a whole has one owner (O3).
 func (r *Rule) CheckRemoteOwned(schema *Schema) error {
 	for _, path := range r.RemoteOwned {
 		for i, step := range path {
-			if !step.EachItem {
+			above, declared := schema.At(path[:i])
+			if !declared {
+				break
+			}
+			var why string
+			switch {
+			case step.EachItem && (above == nil || above.ListType != "map"):
+				why = fmt.Sprintf("the items of %s have no keys to tell them apart; name the whole list", path[:i])
+			case above != nil && above.MapType == "atomic":
+				why = fmt.Sprintf("%s is replaced as a whole; name that", path[:i])
+			case i > 0 && path[i-1].EachItem && keyOfItems(schema, path[:i-1], step.Field):
+				why = fmt.Sprintf("%s is a key of %s, by which its items are told apart", step.Field, path[:i-1])
+			default:
 				continue
 			}
-			if list, ok := schema.At(path[:i]); ok && (list == nil || list.ListType != "map") {
-				return fmt.Errorf("rule %s: %s can't belong to the target side: the items of %s have no keys to tell them apart; name the whole list",
-					r.Name, path, path[:i])
-			}
+			return fmt.Errorf("rule %s: %s can't belong to the target side: %s", r.Name, path, why)
 		}
 	}
 	return nil
+}
+
+func keyOfItems(schema *Schema, list Path, field string) bool {
+	s, _ := schema.At(list)
+	return s != nil && contains(s.ListMapKeys, field)
 }

@@ -243,9 +243,11 @@ func TestO3_PathsThroughListsNeedKeys(t *testing.T) {
 		"keyed":  {Type: "array", ListType: "map", ListMapKeys: []string{"name"}, Items: &Schema{Type: "object", Properties: map[string]*Schema{"n": {}}}},
 		"atomic": {Type: "array", Items: &Schema{Type: "object", Properties: map[string]*Schema{"n": {}}}},
 		"free":   {PreserveUnknown: true},
+		"whole":  {Type: "object", MapType: "atomic", Properties: map[string]*Schema{"n": {}}},
 	}}}}
 	for path, ok := range map[string]bool{
 		"spec.keyed[*].n": true, "spec.atomic[*].n": false, "spec.atomic": true, "spec.free.x[*].n": false, "spec.none[*].n": true, "metadata.labels.a": true,
+		"spec.keyed[*].name": false, "spec.whole": true, "spec.whole.n": false,
 	} {
 		rule := widgetRule(func(r *Rule) { r.RemoteOwned = []Path{MustPath(path)} })
 		if err := rule.CheckRemoteOwned(schema); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), path) {

@@ -177,6 +177,8 @@ func (c *compiler) mayBeHostOwned(path boundary.Path, at *field.Path) bool {
 		} else {
 			return true
 		}
+	case path[len(path)-1].EachItem:
+		c.errorf(at, "%s can't be host-owned: name the list, or a field of its items", path)
 	default:
 		return true
 	}

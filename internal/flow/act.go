@@ -22,7 +22,7 @@ const levelTrace = observe.LevelTrace
 func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision) (again bool) {
 	switch d.Action {
 	case boundary.Nothing:
-		e.rest(in, d)
+		e.rest(ctx, in, d)
 		return false
 	case boundary.Hold, boundary.Refuse:
 		e.hold(ctx, in, d)
@@ -85,18 +85,12 @@ func (e *epoch) create(ctx context.Context, in boundary.Input, d boundary.Decisi
 			return false
 		}
 	}
-	if d.Rule.HoldsDeletedTwins() {
-		if err := e.Ledger.RecordCrossed(ctx, d.Rule.Name, in.Source.GetUID()); err != nil {
-			e.log.Warn("The ledger can't be written", "error", err)
-			e.queue.AddRateLimited(in.Key)
-			return false
-		}
-	}
 	twin, err := e.patchTwin(ctx, in.Place, d.Body, boundary.FieldManager, true)
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpCreate, err)
 	}
 	e.written(in, d, twin, "create", boundary.ReasonCreated, "Created")
+	e.remember(ctx, d.Rule, in.Source)
 	return true
 }
 
@@ -142,6 +136,7 @@ func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *unstructur
 		s.memory.FaultHash, s.memory.Fault = "", ""
 		s.deleted = ""
 	})
+	e.tellUndeclared(in, d)
 	e.log.Debug(verb+" the twin", "source", in.Key, "twin", in.Place, "rule", d.Rule.Name, "reasons", d.Reasons)
 	e.tell(in, d.Events...)
 	e.tell(in, boundary.Event{Reason: reason, Message: fmt.Sprintf("%s %s %s on the remote cluster", verb, e.Kind.Kind, boundary.FormatName(in.Place))})
@@ -167,6 +162,7 @@ func (e *epoch) delete(ctx context.Context, in boundary.Input, d boundary.Decisi
 	e.metrics.Success(time.Now())
 	e.queue.Forget(in.Key)
 	e.states.with(in.Key, func(s *state) { s.deleted = d.UID })
+	e.forget(ctx, in)
 	e.log.Debug("Deleted the twin", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
 	e.tell(in, boundary.Event{Reason: boundary.ReasonDeleted, Message: fmt.Sprintf("Deleted %s %s on the remote cluster", e.Kind.Kind, boundary.FormatName(in.Place))})
 	return false // the watch tells when it is gone

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ const staleWait = time.Second
 const namespaceWait = 10 * time.Second
 
 // rest takes in that nothing is to be done.
-func (e *epoch) rest(in boundary.Input, d boundary.Decision) {
+func (e *epoch) rest(ctx context.Context, in boundary.Input, d boundary.Decision) {
 	e.queue.Forget(in.Key)
 	e.waiting.done(in.Place, in.Key)
 	e.blockers.drop(in.Place)
@@ -35,6 +36,36 @@ func (e *epoch) rest(in boundary.Input, d boundary.Decision) {
 		return
 	}
 	e.states.settle(in.Key, inStep)
+	e.tell(in, d.Events...)
+	e.tellUndeclared(in, d)
+	if in.Twin != nil {
+		e.remember(ctx, d.Rule, in.Source)
+	}
+}
+
+// tellUndeclared remembers what has been told on the source of fields that the remote side does not declare, and logs
+// what was not logged since the schema is what it is (O7).
+func (e *epoch) tellUndeclared(in boundary.Input, d boundary.Decision) {
+	message := boundary.UndeclaredMessage(in.Undeclared)
+	told := message == "" || slices.ContainsFunc(d.Events, func(event boundary.Event) bool { return event.Message == message })
+	if !told || in.Memory.Undeclared == message {
+		return
+	}
+	e.states.with(in.Key, func(s *state) { s.memory.Undeclared = message })
+	if message != "" && e.firstUndeclared(message) {
+		e.log.Warn("Fields do not cross", "rule", d.Rule.Name, "source", in.Key, "reason", message)
+	}
+}
+
+// firstUndeclared reports whether a message about undeclared fields is the first of its kind under the present schema.
+func (e *epoch) firstUndeclared(message string) bool {
+	e.schemaMu.Lock()
+	defer e.schemaMu.Unlock()
+	if e.undeclared[message] {
+		return false
+	}
+	e.undeclared[message] = true
+	return true
 }
 
 // hold takes in that something is waited for.

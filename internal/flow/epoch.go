@@ -36,9 +36,10 @@ type epoch struct {
 
 	listedAt atomic.Pointer[time.Time] // when a scope was listed last
 
-	schemaMu sync.RWMutex // guards plan.schema and plan.statusSchema
-	waiting  waitList
-	wound    map[string]bool // removed rules that are wound down
+	schemaMu   sync.RWMutex    // guards plan.schema and plan.statusSchema
+	undeclared map[string]bool // what was logged of undeclared fields; guarded by schemaMu
+	waiting    waitList
+	wound      map[string]bool // removed rules that are wound down
 }
 
 // errServing ends an epoch whose ground is gone; the lifecycle then waits for it to come back.
@@ -50,7 +51,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	defer end(nil)
 	e := &epoch{
 		Flow: f, plan: p, states: newStates(), end: end, ctx: ctx,
-		queue: newQueue(f.name), wound: map[string]bool{},
+		queue: newQueue(f.name), wound: map[string]bool{}, undeclared: map[string]bool{},
 		local: newSide(f.Local, f.Ledger.LocalUID()), remote: newSide(f.Remote, f.Ledger.RemoteUID()),
 	}
 	e.confirm = newConfirmer(e)
@@ -170,6 +171,9 @@ func (e *epoch) sourceChanged(c store.Change) {
 	e.states.with(c.Key, func(s *state) {
 		if c.Live && c.Old != nil && (c.New == nil || c.New.GetUID() != c.Old.GetUID()) {
 			s.gone, s.goneAt = c.Old.GetUID(), time.Now()
+		}
+		if c.New != nil && c.New.GetDeletionTimestamp() != nil && s.goneAt.IsZero() {
+			s.goneAt = time.Now()
 		}
 		if c.Live && c.New != nil && (c.Old == nil || c.New.GetUID() != c.Old.GetUID()) {
 			s.came = c.New.GetUID()
@@ -317,6 +321,7 @@ func (e *epoch) revalidate(ctx context.Context) {
 		e.schemaMu.Lock()
 		e.plan.schema, e.plan.statusSchema = fresh.schema, fresh.statusSchema
 		e.plan.sourceCRD, e.plan.twinCRD = fresh.sourceCRD, fresh.twinCRD
+		clear(e.undeclared)
 		e.schemaMu.Unlock()
 		e.states.forgetFaults()
 		e.enqueueAll()

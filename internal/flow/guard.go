@@ -112,7 +112,7 @@ func (e *epoch) sweep(ctx context.Context) {
 	e.forgetFormer(ctx)
 	for _, rule := range e.Rules {
 		if rule.HoldsDeletedTwins() {
-			e.forgetCrossed(ctx, rule)
+			e.forgetGone(ctx, rule)
 		}
 	}
 }
@@ -192,17 +192,5 @@ func (e *epoch) forgetFormer(ctx context.Context) {
 			e.log.Warn("The ledger can't be written", "error", err)
 			return
 		}
-	}
-}
-
-// forgetCrossed drops from the ledger what is remembered of sources that are gone.
-func (e *epoch) forgetCrossed(ctx context.Context, rule *boundary.Rule) {
-	standing := map[types.UID]bool{}
-	e.sources.Each("", func(o *unstructured.Unstructured) bool {
-		standing[o.GetUID()] = true
-		return true
-	})
-	if err := e.Ledger.ForgetCrossed(ctx, rule.Name, func(uid types.UID) bool { return !standing[uid] }); err != nil {
-		e.log.Warn("The ledger can't be written", "error", err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 // state is what is remembered of one source between decisions. Most sources in step have none.
 type state struct {
 	memory boundary.Memory
-	// gone is the UID under which the source was last seen to go, live, and goneAt when.
+	// gone is the UID under which the source was last seen to go, live, and goneAt when it was seen to go or to be
+	// terminating.
 	gone   types.UID
 	goneAt time.Time
 	// came is the UID under which the source was last seen to appear, live.
@@ -21,6 +22,8 @@ type state struct {
 	changed, statusChanged time.Time
 	// deleted is the UID of a twin that was deleted and whose going the watch has not told yet.
 	deleted types.UID
+	// crossed is the UID under which the source has had a twin that the ledger does not know of yet (D4).
+	crossed types.UID
 	// uncertain: whether the last write happened is not known.
 	uncertain bool
 	faults    int
@@ -152,7 +155,7 @@ func (s *states) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, st := range s.m {
-		if st.outcome == "" && st.gone == "" && st.deleted == "" && !st.uncertain &&
+		if st.outcome == "" && st.gone == "" && st.deleted == "" && st.crossed == "" && !st.uncertain &&
 			st.memory == (boundary.Memory{}) && st.spec.idle(now) && st.status.idle(now) {
 			delete(s.m, key)
 		}

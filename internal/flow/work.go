@@ -109,7 +109,7 @@ func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured,
 	in.StatusSchema = status
 	if source != nil {
 		in.Undeclared = remote.Undeclared(withoutStatus(source.Object))
-		in.Memory.Crossed = e.crossed(source)
+		in.Memory.Crossed = e.crossed(source, st)
 	}
 	if twin == nil {
 		in.Namespace = e.namespace(place.Namespace)
@@ -126,16 +126,6 @@ func withoutStatus(object map[string]any) map[string]any {
 		}
 	}
 	return out
-}
-
-// crossed reports whether a rule that leaves deleted twins deleted has given the source a twin before (D4).
-func (e *epoch) crossed(source *unstructured.Unstructured) bool {
-	for _, rule := range e.Rules {
-		if rule.HoldsDeletedTwins() && e.Ledger.Crossed(rule.Name, source.GetUID()) {
-			return true
-		}
-	}
-	return false
 }
 
 // namespace returns the state of a remote namespace.
@@ -159,8 +149,8 @@ func (e *epoch) confirmAbsence(ctx context.Context, key types.NamespacedName, st
 		return true
 	}
 	if ctx.Err() == nil {
-		e.log.Warn("A source is gone, but that can't be believed yet; its twin stays", "source", key, "reason", err.Error())
-		e.states.with(key, func(s *state) { s.gone, s.goneAt = "", time.Time{} })
+		e.log.Warn("A source is gone, or goes, but that can't be believed yet; its twin stays", "source", key, "reason", err.Error())
+		e.states.with(key, func(s *state) { s.gone, s.goneAt = "", time.Now() })
 		e.queue.AddRateLimited(key)
 	}
 	return false
