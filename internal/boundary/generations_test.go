@@ -3,6 +3,7 @@ package boundary
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -73,9 +74,11 @@ type remoteModel struct {
 	// The controller has read this of the twin, not written yet.
 	readGeneration int64
 	readContent    any
-	// reported is the content that stood behind the last status that it wrote.
-	reported any
+	// seen are the contents of which it reported while the twin held them, and has held no other of ours since.
+	seen     map[any]bool
 	asString bool
+	// refusing: the twin's server refuses what Isthmus would apply.
+	refusing bool
 }
 
 func content(obj *unstructured.Unstructured) any {
@@ -86,6 +89,9 @@ func content(obj *unstructured.Unstructured) any {
 func (m *remoteModel) decide() Decision {
 	scene := newScene(m.t)
 	scene.Rules, scene.Source, scene.Twin = []*Rule{m.rule}, m.cachedSource, m.cachedTwin
+	if m.refusing {
+		scene.Memory.FaultHash, scene.Memory.RetryAt = desire(&scene.Input, m.rule).hash, noon.Add(time.Hour)
+	}
 	return Decide(scene.Input)
 }
 
@@ -95,20 +101,32 @@ func (m *remoteModel) step(t *rapid.T) {
 	case Create:
 		if m.server == nil {
 			m.server = newServer(m.t, widgetTypes(m.t), widgetGVK)
-			m.server.apply(d.Body, FieldManager)
+			m.write(d)
 		}
 	case Apply:
 		if m.server != nil && d.ResourceVersion == strconv.Itoa(m.server.version) {
-			m.server.apply(d.Body, FieldManager)
+			m.write(d)
 		}
 	case ReturnStatus:
 		m.source.Object["status"] = runtime.DeepCopyJSONValue(d.Status)
 	case ClearStatus:
 		delete(m.source.Object, "status")
 	case Nothing:
+	case Hold:
+		if !m.refusing {
+			t.Fatalf("held: %q", d.Reasons)
+		}
 	default:
 		t.Fatalf("unexpected %s: %q", d.Action, d.Reasons)
 	}
+}
+
+// write applies; the answer holds the twin.
+func (m *remoteModel) write(d Decision) {
+	m.server.apply(d.Body, FieldManager)
+	m.cachedTwin = m.server.twin()
+	applied := content(m.cachedTwin)
+	m.seen = map[any]bool{applied: m.seen[applied]}
 }
 
 func (m *remoteModel) see() { m.seeSource(nil); m.seeTwin(nil) }
@@ -161,7 +179,9 @@ func (m *remoteModel) report(t *rapid.T) {
 	}
 	m.server.status = map[string]any{observedGeneration: v, conditionsField: []any{map[string]any{"type": "Ready", observedGeneration: v}}}
 	m.server.version++
-	m.reported = m.readContent
+	if m.readGeneration == m.server.generation {
+		m.seen[m.readContent] = true
+	}
 }
 
 func (m *remoteModel) observed() []int64 {
@@ -184,8 +204,8 @@ func (m *remoteModel) check(t *rapid.T) {
 		if v > m.source.GetGeneration() {
 			t.Fatalf("observed %d, beyond generation %d", v, m.source.GetGeneration())
 		}
-		if v == m.source.GetGeneration() && m.reported != content(m.source) {
-			t.Fatalf("observed %d, but the controller has reported on %v, and the source says %v", v, m.reported, content(m.source))
+		if v == m.source.GetGeneration() && !m.seen[content(m.source)] {
+			t.Fatalf("observed %d, but the controller has reported on %v, and the source says %v", v, m.seen, content(m.source))
 		}
 	}
 }
@@ -199,8 +219,9 @@ func TestT3_NeverTrueBeforeTheControllerHasSeenIt(t *testing.T) {
 		m.see()
 		t.Repeat(map[string]func(*rapid.T){
 			"edit": m.edit, "touch": m.touch, "foreign": m.foreign, "read": m.read, "report": m.report,
-			"seeSource": m.seeSource, "seeTwin": m.seeTwin, "step": m.step, "step again": m.step, "": m.check,
+			"refuse": func(*rapid.T) { m.refusing = !m.refusing }, "seeSource": m.seeSource, "seeTwin": m.seeTwin, "step": m.step, "step again": m.step, "": m.check,
 		})
+		m.refusing = false
 		// At rest it tells the truth, and nothing is written any more.
 		for range 3 {
 			for range 6 {
