@@ -56,8 +56,8 @@ func (d *decider) deleteTwin() {
 	switch {
 	case d.in.Twin.GetDeletionTimestamp() != nil:
 		d.hold(UntilTwinGone, "the twin is terminating")
-	case d.in.Source == nil && !d.in.Confirmed:
-		d.hold(UntilConfirmed, "whether the source is gone has to be confirmed by its cluster")
+	case (d.in.Source == nil || d.in.Source.GetDeletionTimestamp() != nil) && !d.in.Confirmed:
+		d.hold(UntilConfirmed, "whether the source is gone, or goes, by itself has to be confirmed by its cluster")
 	default:
 		d.out.Action = Delete
 		d.out.UID, d.out.ResourceVersion = d.in.Twin.GetUID(), d.in.Twin.GetResourceVersion()

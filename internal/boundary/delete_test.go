@@ -62,6 +62,7 @@ func TestD_DeletionTable(t *testing.T) {
 		{"unselected without status return", m{unmatched, func(in *Input) { in.Rules[0].ReturnStatus = false }}, expect{action: Delete}, false},
 
 		{"terminating", m{dyingSource}, expect{action: Delete}, false},
+		{"terminating, not confirmed", m{dyingSource, unproven}, expect{Hold, UntilConfirmed, ""}, false},
 		{"terminating, for many at once", m{dyingSource, inferred, paused}, expect{action: Delete}, false},
 		{"terminating, twin terminating", m{dyingSource, dyingTwin}, expect{Hold, UntilTwinGone, ""}, false},
 		{"terminating, twin foreign", m{dyingSource, foreignTwin}, expect{action: Nothing}, false},

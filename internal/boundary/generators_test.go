@@ -296,7 +296,7 @@ func checkInvariants(in Input, d Decision) string {
 		if provenance != OursForThis || d.UID != in.Twin.GetUID() || d.ResourceVersion != in.Twin.GetResourceVersion() {
 			return "a removal of what is not ours, or not bound"
 		}
-		if d.Action == Delete && in.Source == nil && !in.Confirmed {
+		if d.Action == Delete && (in.Source == nil || in.Source.GetDeletionTimestamp() != nil) && !in.Confirmed {
 			return "a delete for an absence that is not confirmed"
 		}
 		if d.Guarded && in.Guard.Paused {

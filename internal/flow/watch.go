@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"time"
@@ -21,6 +22,9 @@ import (
 
 // earlyEnd: a watch that ends before the server's usual timeout was cut.
 const earlyEnd = 4 * time.Minute
+
+// watchRetryMost is the longest pause before a watch is begun again on a server that refuses connections.
+const watchRetryMost = 5 * time.Second
 
 // watcher keeps one feed of a store filled by a client-go reflector.
 type watcher struct {
@@ -57,6 +61,7 @@ func (w *watcher) run(ctx context.Context) {
 		reflector := cache.NewReflectorWithOptions(w.listWatch(), &unstructured.Unstructured{}, w.feed, cache.ReflectorOptions{
 			Name:            "isthmus",
 			TypeDescription: w.resource.GroupResource().String(),
+			Backoff:         &wait.Backoff{Duration: retryFirst, Factor: 2, Jitter: 0.5, Steps: math.MaxInt32, Cap: watchRetryMost},
 		})
 		began := time.Now()
 		err := reflector.ListAndWatchWithContext(ctx)
@@ -115,6 +120,7 @@ func (w *watcher) listWatch() cache.ListerWatcher {
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			ctx, err := prepare(ctx, &o)
 			if err != nil {
+				w.outcome(err)
 				return nil, err
 			}
 			list, err := client.List(ctx, o)
@@ -124,6 +130,7 @@ func (w *watcher) listWatch() cache.ListerWatcher {
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			ctx, err := prepare(ctx, &o)
 			if err != nil {
+				w.outcome(err)
 				return nil, err
 			}
 			began := time.Now()

@@ -150,6 +150,14 @@ func (s *Side) Delete(resource, namespace, name string) {
 	}
 }
 
+// DeleteAll deletes all objects of a kind in a namespace with one request.
+func (s *Side) DeleteAll(resource, namespace string) {
+	s.t.Helper()
+	if err := s.Client(resource, namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		s.t.Fatalf("delete all %s in %s on %s: %v", resource, namespace, s.Name(), err)
+	}
+}
+
 // Events returns the Events on an object, as "type reason message" lines.
 func (s *Side) Events(namespace, name string) []string {
 	s.t.Helper()
