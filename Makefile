@@ -1,0 +1,66 @@
+# Isthmus: "make help" says what there is. Everything needs Go, git and make, and nothing else.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint clauses build fuzz generate clean
+
+# How long each fuzz target runs in "make fuzz".
+FUZZTIME ?= 30s
+
+ifeq (,$(shell command -v go 2>/dev/null))
+ifneq (help,$(or $(MAKECMDGOALS),help))
+$(error The Go toolchain is missing: there is no "go" in PATH. Install Go 1.26 or newer, and run make again)
+endif
+endif
+
+# The race detector needs a C compiler; where there is none, the tests run without it.
+RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+
+# The packages whose tests may run at the same time, and those that have the machine for themselves.
+UNIT = $$(go list ./... | grep -v '/test/')
+E2E = ./test/...
+
+help: ## say what there is
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: ## see objects cross between two real control planes on this machine
+	@echo "Compiling the demo (the first time this takes some minutes)."
+	@go run ./test/progress build -o bin/demo ./test/demo
+	@exec bin/demo
+
+test: ## run all tests: unit, tables, properties, fuzz seeds, and end to end on real control planes
+	@echo "Compiling the control planes' launcher."
+	@go run ./test/progress build -o bin/controlplane ./cmd/controlplane
+	@bin/controlplane build --all
+	@echo "Compiling everything$(if $(RACE),, (without the race detector: there is no C compiler))."
+	@go run ./test/progress build $(RACE) ./...
+	@go run ./test/progress test $(RACE) -timeout 20m $(UNIT)
+	@echo "End to end, on real control planes."
+	@go run ./test/progress test -p 1 -timeout 30m $(E2E)
+
+lint: ## check formatting, go vet, staticcheck and the repository's own rules
+	@go run ./test/lint
+	go vet ./...
+	go tool staticcheck ./...
+	@# Its mains are compiled by make test; to vet them would take ten minutes for what Kubernetes' packages say.
+	cd controlplane && GOFLAGS= GOWORK=off go list -mod=readonly ./... >/dev/null && GOFLAGS= GOWORK=off go vet -mod=readonly ./internal/...
+
+clauses: ## list the contract's clauses with the tests that prove them
+	@go run ./test/clauses
+
+build: ## build bin/isthmus
+	@go run ./test/progress build -trimpath -o bin/isthmus ./cmd/isthmus
+	@echo "bin/isthmus"
+
+fuzz: ## fuzz each target for a while (FUZZTIME=30s)
+	@set -e; grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \
+	  sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file" | while read -r target; do \
+	    echo "$$(dirname "$$file") $$target"; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+	  done || exit 1; \
+	done
+
+generate: ## regenerate what is generated
+	go generate ./...
+
+clean: ## remove what was built here (the control planes stay in the user's cache)
+	rm -rf bin
