@@ -107,10 +107,8 @@ func (d *decider) withoutTwin() {
 	settle := func(then func()) { d.clearStatusOr(then) }
 	want := desire(in, rule)
 	switch {
-	case ns.Unknown: // it may be another origin's (N4)
-		settle(func() {
-			d.hold(UntilNamespace, "whose namespace %s on the other side is, is not known yet", in.Place.Namespace)
-		})
+	case ns.Unknown: // it may be another origin's (N4); until everything is read, a returned status stays too
+		d.hold(UntilNamespace, "whose namespace %s on the other side is, is not known yet", in.Place.Namespace)
 		return
 	case ns.Origin != "" && (ns.Origin != in.Identity.Cluster || ns.Writer != in.Identity.Writer()):
 		settle(func() {

@@ -38,7 +38,7 @@ func (d *decider) statusOr(want any, then func()) {
 	source := d.in.Source
 	have := source.Object["status"]
 	want = declared(d.in.StatusSchema, want)
-	if sameStatus(d.in.StatusSchema.withDefaults(want), have) {
+	if sameStatus(d.in.StatusSchema.FillDefaults(want), have) {
 		then()
 		return
 	}
@@ -69,14 +69,6 @@ func declared(s *Schema, status any) any {
 		status = without(status, path)
 	}
 	return status
-}
-
-// withDefaults returns a status as the server stores it, without one too.
-func (s *Schema) withDefaults(status any) any {
-	if s != nil && status == nil {
-		status = s.Default
-	}
-	return s.FillDefaults(status)
 }
 
 // emptyStatus reports whether a status says nothing, as one that is not there.
@@ -217,7 +209,7 @@ func (g generations) value(v, before any) any {
 	}
 	result := g.source
 	if !g.held || remote != g.twin {
-		result = g.source - 1
+		result = max(0, g.source-1)
 		if returned, _, ok := asGeneration(before); ok && returned < result {
 			result = returned
 		}
