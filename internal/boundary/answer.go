@@ -95,11 +95,18 @@ func Classify(op Operation, err error) (Answer, time.Duration) {
 	case http.StatusMethodNotAllowed:
 		return NotServed, 0
 	case http.StatusInternalServerError:
-		if strings.Contains(s.Message, "failed to create typed patch object") {
+		if strings.Contains(s.Message, "failed to create typed patch object") || tooLarge(s) {
 			return Fault, 0
 		}
 	}
 	return Unknown, retryAfter
+}
+
+// tooLarge reports whether the server's storage found the object too large, or its client did: the server passes that
+// on as a fault of its own.
+func tooLarge(s metav1.Status) bool {
+	return strings.Contains(s.Message, "etcdserver: request is too large") ||
+		strings.Contains(s.Message, "trying to send message larger than max")
 }
 
 // denied reports whether admission refused the write. A webhook or a policy chooses the code of its denial, so the

@@ -95,6 +95,8 @@ func TestF6_WhatAnAnswerMeans(t *testing.T) {
 		{"404: a webhook", everyOp, coded(404, webhook), Denied, 0},
 		{"409: a webhook", everyOp, coded(409, webhook), Denied, 0},
 		{"422: a webhook", everyOp, coded(422, webhook), Denied, 0},
+		{"500: too large for the storage", everyOp, apierrors.NewInternalError(errors.New("etcdserver: request is too large")), Fault, 0},
+		{"500: too large for the storage's client", everyOp, coded(500, "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2097300 vs. 2097152)"), Fault, 0},
 		{"500: a webhook", everyOp, coded(500, webhook), Denied, 0},
 		{"422: a policy", everyOp, status(422, metav1.StatusReasonInvalid, policy, metav1.StatusCause{Message: "failed expression"}), Denied, 0},
 		{"403: a policy", everyOp, coded(403, policy), Denied, 0},

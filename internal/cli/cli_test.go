@@ -112,15 +112,19 @@ func TestRBAC(t *testing.T) {
 	want := `# What Isthmus needs on the remote side for 1 rule.
 # These resources' names are guessed from their kinds, which are taken for namespaced: widgets (Widget.example.io).
 # Check them, or pass --kubeconfig of a cluster that serves these kinds.
-# Roles go to these namespaces, which must exist: tenant-42-team-a, tenant-42-team-b.
+# Rights hold in all namespaces because of createNamespaces: a Role can't be there before its namespace.
 `
 	if diff := cmp.Diff(want, comments); diff != "" {
 		t.Errorf("comments, -want +got:\n%s", diff)
 	}
-	for _, part := range []string{"name: isthmus-one-remote", "kind: User\n  name: bob", "namespace: tenant-42-team-a"} {
+	for _, part := range []string{"name: isthmus-one-remote", "kind: User\n  name: bob", "- tenant-42-team-a"} {
 		if !strings.Contains(documents, part) {
 			t.Errorf("%q is missing in:\n%s", part, documents)
 		}
+	}
+	out, err = run("rbac", "--config=../../examples/widgets.yaml", "--side=local")
+	if want := "# Roles go to these namespaces, which must exist: team-a, team-b.\n"; err != nil || !strings.Contains(out, want) {
+		t.Errorf("on the local side: %v, expected %q in:\n%s", err, want, out)
 	}
 }
 

@@ -78,6 +78,9 @@ func (f rbacFlags) run(cmd *cobra.Command) error {
 			"These resources' names are guessed from their kinds, which are taken for namespaced: "+strings.Join(guessed, ", ")+".",
 			"Check them, or pass --kubeconfig of a cluster that serves these kinds.")
 	}
+	if options.Side == rbac.Remote && c.CreateNamespaces {
+		comments = append(comments, "Rights hold in all namespaces because of createNamespaces: a Role can't be there before its namespace.")
+	}
 	if namespaces := rbac.RoleNamespaces(objects); len(namespaces) > 0 {
 		comments = append(comments, "Roles go to these namespaces, which must exist: "+strings.Join(namespaces, ", ")+".")
 	}

@@ -295,25 +295,29 @@ func (s *syncer) retry(ctx context.Context, try func() error) error {
 }
 
 // ready says why isthmus is not ready; nil: it is. A rule whose kind is not served, or that is refused, does not make
-// it unready: its metric and the log tell. A cluster that was replaced by another one does.
-func (s *syncer) ready() error {
+// it unready: the notes, its metric and the log tell. A cluster that was replaced by another one does.
+func (s *syncer) ready() (notes []string, err error) {
 	s.mu.Lock()
 	flows, waiting := s.flows, s.waiting
 	s.mu.Unlock()
 	if waiting != "" {
-		return errors.New(waiting)
+		return nil, errors.New(waiting)
 	}
 	for _, c := range []*cluster.Cluster{s.local, s.remote} {
 		if h := c.Health(); !h.Reached {
-			return fmt.Errorf("the %s cluster is not reached: %w", c.Role(), h.Err)
+			return nil, fmt.Errorf("the %s cluster is not reached: %w", c.Role(), h.Err)
 		}
 	}
 	for _, f := range flows {
-		if state := f.State(); state.Active && !state.Ready || state.Starting || state.Replaced {
-			return fmt.Errorf("%s: %s", f.Name(), state.Reason)
+		state := f.State()
+		if state.Active && !state.Ready || state.Starting || state.Replaced {
+			return nil, fmt.Errorf("%s: %s", f.Name(), state.Reason)
+		}
+		if !state.Active {
+			notes = append(notes, fmt.Sprintf("waiting: %s: %s", f.Name(), state.Reason))
 		}
 	}
-	return nil
+	return notes, nil
 }
 
 // twinNamespacesOf returns the remote namespaces of a rule, where they can be listed.

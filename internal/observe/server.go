@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
@@ -31,9 +32,9 @@ func Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers /healthz (we run), /readyz (503 with the error of ready in the body until there is none) and /metrics
-// on l until ctx ends, then lets requests finish for a moment. It closes l. A nil l serves nothing.
-func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, ready func() error) error {
+// Serve answers /healthz (we run), /readyz (503 with the error of ready in the body until there is none, then 200 with
+// the notes that ready has, a line each) and /metrics on l until ctx ends, then lets requests finish for a moment. It closes l. A nil l serves nothing.
+func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, ready func() (notes []string, err error)) error {
 	if l == nil {
 		<-ctx.Done()
 		return nil
@@ -41,11 +42,12 @@ func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, rea
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := ready(); err != nil {
+		notes, err := ready()
+		if err != nil {
 			say(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 			return
 		}
-		say(w, http.StatusOK, "ok")
+		say(w, http.StatusOK, strings.Join(append([]string{"ok"}, notes...), "\n"))
 	})
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	server := &http.Server{

@@ -21,11 +21,11 @@ func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(ctx, l, m.Registry(), func() error {
+		done <- Serve(ctx, l, m.Registry(), func() ([]string, error) {
 			if !ready.Load() {
-				return errors.New("the remote cluster has not been listed yet")
+				return nil, errors.New("the remote cluster has not been listed yet")
 			}
-			return nil
+			return []string{"waiting: Widget: not served"}, nil
 		})
 	}()
 	get := func(path string) (int, string) {
@@ -45,8 +45,8 @@ func TestServe(t *testing.T) {
 		t.Errorf("/readyz before: %d %q", code, body)
 	}
 	ready.Store(true)
-	if code, _ := get("/readyz"); code != 200 {
-		t.Errorf("/readyz after: %d", code)
+	if code, body := get("/readyz"); code != 200 || body != "ok\nwaiting: Widget: not served\n" {
+		t.Errorf("/readyz after: %d %q", code, body)
 	}
 	if code, body := get("/metrics"); code != 200 || !strings.Contains(body, `isthmus_operations_total{direction="toHost",kind="Widget",operation="create",status="success"} 0`) {
 		t.Errorf("/metrics: %d %q", code, body)
