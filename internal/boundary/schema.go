@@ -123,10 +123,14 @@ func (s *Schema) At(p Path) (*Schema, bool) {
 	return s, true
 }
 
-// FillDefaults returns v with the defaults that a server would add to absent fields. v is not changed.
+// FillDefaults returns v with the defaults that a server would add to absent fields, and put in the place of nulls that
+// are not allowed. v is not changed.
 func (s *Schema) FillDefaults(v any) any {
 	if s == nil {
 		return v
+	}
+	if v == nil && s.Default != nil && !s.Nullable {
+		v = s.Default
 	}
 	switch v := v.(type) {
 	case map[string]any:
