@@ -236,6 +236,34 @@ func TestP4_AForeignObjectInTheWay(t *testing.T) {
 	})
 }
 
+// Two Isthmuses of one cluster select one source: to each, the other's twin is a foreign object.
+func TestP4_ATwinOfAnotherIsthmus(t *testing.T) {
+	t.Parallel()
+	first := harness.New(t)
+	first.Both(harness.WidgetCRD("example.io"))
+	ns := first.Namespace("a")
+	config := file(same(ns), widgetsOut)
+	p := first.Start(config)
+	first.Local.Create(widget(ns, "one", "{size: 1}"))
+	first.Eventually(func() error { return is(first.Remote.Get(widgets, ns, "one"), 1, "spec", "size") })
+	second := first.Beside()
+	second.StartWith(config, harness.StartOptions{Flags: []string{"--cluster-id", first.ID}})
+	second.Eventually(func() error {
+		return second.Local.HasEvent(ns, "one", "Warning", "CreateFailed", "was not created by this Isthmus")
+	})
+	first.Local.Patch(widgets, ns, "one", "spec: {size: 2}")
+	first.Eventually(func() error { return is(first.Remote.Get(widgets, ns, "one"), 2, "spec", "size") })
+	p.Stop()
+	second.Quiet(time.Second)
+	second.Remote.Delete(widgets, ns, "one")
+	second.Within(5*time.Second, func() error {
+		return is(second.Remote.Get(widgets, ns, "one"), first.ID+"/"+second.ID+"/"+string(first.Local.UID()), "metadata", "annotations", "isthmus.dev/writer")
+	})
+	if err := is(second.Remote.Get(widgets, ns, "one"), 2, "spec", "size"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestP5_AnAlteredStampMakesATwinForeign(t *testing.T) {
 	t.Parallel()
 	e := harness.New(t)
