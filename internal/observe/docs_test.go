@@ -1,0 +1,58 @@
+package observe
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The page about monitoring names every metric with its labels and their values.
+func TestMetricsOfTheMonitoringPage(t *testing.T) {
+	text, err := os.ReadFile("../../docs/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := NewMetrics("v0")
+	flow := metrics.ForFlow("ToRemote", "Widget")
+	flow.Crossed(time.Second)
+	metrics.SetReachable("local", true)
+	metrics.SetRuleActive("widgets", "ToRemote", "Widget", true)
+	families, err := metrics.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := 0
+	for _, family := range families {
+		if !strings.HasPrefix(family.GetName(), "isthmus_") {
+			continue
+		}
+		ours++
+		row := ""
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "| `"+family.GetName()+"` |") {
+				row = line
+			}
+		}
+		if row == "" {
+			t.Errorf("the page does not name %s", family.GetName())
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				names := []string{label.GetName()}
+				switch label.GetName() {
+				case "operation", "status", "error_type", "state":
+					names = append(names, label.GetValue())
+				}
+				for _, name := range names {
+					if !strings.Contains(row, "`"+name+"`") {
+						t.Errorf("the page does not name %s at %s", name, family.GetName())
+					}
+				}
+			}
+		}
+	}
+	if ours < 9 {
+		t.Errorf("only %d metrics were found", ours)
+	}
+}
