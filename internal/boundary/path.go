@@ -7,16 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// Path names a place in an object: fields, and "every item" steps through lists. It is written spec.replicas,
-// spec.ports[*].nodePort, or metadata.labels["example.io/team"] where a key holds a dot.
+// Path names a place in an object: fields, and steps into every item or one item of a list. It is written
+// spec.replicas, spec.ports[*].nodePort, spec.ports[0].name, or metadata.labels["example.io/team"] where a key holds a
+// dot.
 type Path []Step
 
-// Step is one step of a Path: a field, or every item of a list.
+// Step is one step of a Path: a field, every item of a list, or one item of a list.
 type Step struct {
-	// Field is the field's name; meaningless when EachItem is set.
+	// Field is the field's name; empty in the other steps.
 	Field string
 	// EachItem steps into every item of a list.
 	EachItem bool
+	// IsIndex steps into one item of a list, the one at Index. Only patches (X1) know such steps: elsewhere the items of
+	// a list are told apart by their keys.
+	IsIndex bool
+	// Index counts from 0.
+	Index int
 }
 
 // ParsePath reads a path. The error says at which character (counted from 1) what was expected.
@@ -34,8 +40,8 @@ func ParsePath(text string) (Path, error) {
 			step, length := bracketPrefix(rest)
 			switch {
 			case length == 0:
-				return nil, fail(rest, `[*] or ["key"]`)
-			case len(p) == 0 && step.EachItem:
+				return nil, fail(rest, `[*], [0] or ["key"]`)
+			case len(p) == 0 && (step.EachItem || step.IsIndex):
 				return nil, fail(rest, "a field")
 			}
 			p, rest = append(p, step), rest[length:]
@@ -61,10 +67,13 @@ func ParsePath(text string) (Path, error) {
 	return p, nil
 }
 
-// bracketPrefix reads [*] or ["key"] at the start of text, and returns its length; 0 if neither is there.
+// bracketPrefix reads [*], [0] or ["key"] at the start of text, and returns its length; 0 if none of them is there.
 func bracketPrefix(text string) (Step, int) {
 	if strings.HasPrefix(text, "[*]") {
 		return Step{EachItem: true}, len("[*]")
+	}
+	if index, length := indexPrefix(text); length > 0 {
+		return Step{IsIndex: true, Index: index}, length
 	}
 	if !strings.HasPrefix(text, `["`) {
 		return Step{}, 0
@@ -78,6 +87,16 @@ func bracketPrefix(text string) (Step, int) {
 		return Step{}, 0
 	}
 	return Step{Field: key}, len(quoted) + len("[]")
+}
+
+// indexPrefix reads an index in brackets, without leading zeros, as bracketPrefix does.
+func indexPrefix(text string) (index, length int) {
+	digits, _, closed := strings.Cut(text[1:], "]")
+	index, err := strconv.Atoi(digits)
+	if !closed || err != nil || strconv.Itoa(index) != digits || index < 0 {
+		return 0, 0
+	}
+	return index, len(digits) + len("[]")
 }
 
 // needsQuotes reports whether a character can't be in a field that is written without quotes.
@@ -101,6 +120,8 @@ func (p Path) String() string {
 		switch {
 		case s.EachItem:
 			b.WriteString("[*]")
+		case s.IsIndex:
+			b.WriteString("[" + strconv.Itoa(s.Index) + "]")
 		case s.Field == "" || strings.ContainsFunc(s.Field, needsQuotes):
 			b.WriteString("[" + strconv.Quote(s.Field) + "]")
 		default:

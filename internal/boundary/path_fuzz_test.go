@@ -10,7 +10,7 @@ import (
 func FuzzParsePath(f *testing.F) {
 	for _, text := range []string{
 		"spec", ".spec.replicas", "spec.ports[*].nodePort", `metadata.labels["example.io/team"]`, `["a.b"].c`, `a["\"]\n\u00e9"][*]["x"]`,
-		"", ".", "..", "a.", "a..b", "[*]", "a[0]", `a[""]`, `a["b"`, "a]b", `a"b`, `a["b"]c`, "a[*][*]", ".[*]", `.["a"]`, "a[`b`]", "a\xffb", "\u200b",
+		"", ".", "..", "a.", "a..b", "[*]", "a[0]", "a[0][12].b", "a[01]", "a[-0]", "a[9999999999999999999]", "[0]", `a[""]`, `a["b"`, "a]b", `a"b`, `a["b"]c`, "a[*][*]", ".[*]", `.["a"]`, "a[`b`]", "a\xffb", "\u200b",
 	} {
 		f.Add(text)
 	}
@@ -19,11 +19,11 @@ func FuzzParsePath(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(path) == 0 || path[0].EachItem {
+		if len(path) == 0 || path[0].EachItem || path[0].IsIndex {
 			t.Fatalf("%q: %#v does not start with a field", text, path)
 		}
 		for _, step := range path {
-			if !step.EachItem && step.Field == "" {
+			if !step.EachItem && !step.IsIndex && step.Field == "" {
 				t.Fatalf("%q: %#v has an empty field", text, path)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 func TestParsePath(t *testing.T) {
 	field, items := func(name string) Step { return Step{Field: name} }, Step{EachItem: true}
+	item := func(i int) Step { return Step{IsIndex: true, Index: i} }
 	tests := []struct {
 		text    string
 		want    Path
@@ -17,6 +18,7 @@ func TestParsePath(t *testing.T) {
 		{".spec.replicas", Path{field("spec"), field("replicas")}, "spec.replicas"},
 		{"spec.ports[*].nodePort", Path{field("spec"), field("ports"), items, field("nodePort")}, ""},
 		{"a[*][*]", Path{field("a"), items, items}, ""},
+		{"a[0].b[12][*]", Path{field("a"), item(0), field("b"), item(12), items}, ""},
 		{`metadata.labels["example.io/team"]`, Path{field("metadata"), field("labels"), field("example.io/team")}, ""},
 		{`["a"]["b c"].d`, Path{field("a"), field("b c"), field("d")}, `a["b c"].d`},
 		{`a["\"]"]`, Path{field("a"), field(`"]`)}, ""},
@@ -49,9 +51,17 @@ func TestParsePathSaysWhatIsWrong(t *testing.T) {
 		{"ä..b", `path "ä..b": expected a field at character 3`},
 		{"a.[*]", `path "a.[*]": expected a field at character 3`},
 		{"[*]", `path "[*]": expected a field at character 1`},
-		{"a[0]", `path "a[0]": expected [*] or ["key"] at character 2`},
-		{`a[""]`, `path "a[\"\"]": expected [*] or ["key"] at character 2`},
-		{`a["b"`, `path "a[\"b\"": expected [*] or ["key"] at character 2`},
+		{"[0]", `path "[0]": expected a field at character 1`},
+		{"a[01]", `path "a[01]": expected [*], [0] or ["key"] at character 2`},
+		{"a[-1]", `path "a[-1]": expected [*], [0] or ["key"] at character 2`},
+		{"a[-0]", `path "a[-0]": expected [*], [0] or ["key"] at character 2`},
+		{"a[+1]", `path "a[+1]": expected [*], [0] or ["key"] at character 2`},
+		{"a[1", `path "a[1": expected [*], [0] or ["key"] at character 2`},
+		{"a[]", `path "a[]": expected [*], [0] or ["key"] at character 2`},
+		{"a[99999999999999999999]", `path "a[99999999999999999999]": expected [*], [0] or ["key"] at character 2`},
+		{"a[0]b", `path "a[0]b": expected "." or "[" at character 5`},
+		{`a[""]`, `path "a[\"\"]": expected [*], [0] or ["key"] at character 2`},
+		{`a["b"`, `path "a[\"b\"": expected [*], [0] or ["key"] at character 2`},
 		{`a["b"]c`, `path "a[\"b\"]c": expected "." or "[" at character 7`},
 		{"a]", `path "a]": expected ` + other + ` at character 2`},
 		{"a.*.b", `path "a.*.b": expected ` + other + ` at character 3`},
