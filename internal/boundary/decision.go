@@ -50,6 +50,9 @@ type Memory struct {
 	Undeclared string
 	// StatusWritten is the hash of the status last written to the source, StatusResult the hash of what the server made of it.
 	StatusWritten, StatusResult string
+	// StatusFault identifies the status that the source's cluster refused, and StatusRetryAt says when to try it again.
+	StatusFault   string
+	StatusRetryAt time.Time
 }
 
 // Input is everything that a decision depends on.
@@ -163,6 +166,8 @@ type Decision struct {
 	// Status is the value for ReturnStatus; StatusHash its hash (also of a cleared one).
 	Status     any
 	StatusHash string
+	// StatusRefused: the source has another status than it should, because its cluster refuses that one.
+	StatusRefused bool
 	// ClearFirst: before Delete, remove the status that was returned to the source, if the source still stands under
 	// the UID in the twin's stamp (T2).
 	ClearFirst bool

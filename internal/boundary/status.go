@@ -47,6 +47,12 @@ func (d *decider) statusOr(want any, then func()) {
 		then() // the server makes this of what we write
 		return
 	}
+	if d.in.Memory.StatusFault == StatusFault(wantHash, have) && d.in.Now.Before(d.in.Memory.StatusRetryAt) {
+		d.out.StatusRefused = true
+		d.because("the source's cluster refused to take the twin's status, and it is not time yet to try again")
+		then()
+		return
+	}
 	d.out.UID, d.out.StatusHash = source.GetUID(), wantHash
 	if emptyStatus(want) {
 		d.out.Action = ClearStatus
@@ -134,6 +140,9 @@ func StatusHash(status any) string {
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:8])
 }
+
+// StatusFault identifies the refusal of a status, by its hash, on a source that has the status have.
+func StatusFault(hash string, have any) string { return hash + "/" + StatusHash(have) }
 
 const (
 	observedGeneration = "observedGeneration"

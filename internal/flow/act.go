@@ -28,10 +28,9 @@ func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision)
 		e.hold(ctx, in, d)
 		return false
 	}
-	isStatus := d.Action == boundary.ReturnStatus || d.Action == boundary.ClearStatus
 	wait := time.Duration(0)
 	e.states.with(in.Key, func(s *state) {
-		if isStatus {
+		if isStatus(d.Action) {
 			wait = s.status.take(in.Now)
 		} else {
 			wait = s.spec.take(in.Now)
@@ -43,7 +42,7 @@ func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision)
 		return false
 	}
 	side := e.remote
-	if isStatus {
+	if isStatus(d.Action) {
 		side = e.local
 	}
 	trusted, err := side.trust(ctx)
@@ -66,6 +65,8 @@ func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision)
 		return e.writeStatus(ctx, in, d)
 	}
 }
+
+func isStatus(a boundary.Action) bool { return a == boundary.ReturnStatus || a == boundary.ClearStatus }
 
 // writing returns a context for a write: a stop does not cut it, but leaves it only so long.
 func writing(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -201,7 +202,8 @@ func (e *epoch) writeStatus(ctx context.Context, in boundary.Input, d boundary.D
 		if !s.statusChanged.IsZero() {
 			e.metrics.StatusReturned(now.Sub(s.statusChanged))
 		}
-		s.statusChanged = time.Time{}
+		s.statusChanged, s.statusFaults = time.Time{}, 0
+		s.memory.StatusFault, s.memory.StatusRetryAt = "", time.Time{}
 		s.memory.StatusWritten, s.memory.StatusResult = "", ""
 		if result != d.StatusHash { // the server makes something else of it: remember what
 			s.memory.StatusWritten, s.memory.StatusResult = d.StatusHash, result

@@ -35,7 +35,11 @@ func (e *epoch) rest(ctx context.Context, in boundary.Input, d boundary.Decision
 		}
 		return
 	}
-	e.states.settle(in.Key, inStep)
+	how := inStep
+	if d.StatusRefused {
+		how = refused
+	}
+	e.states.settle(in.Key, how)
 	e.tell(in, d.Events...)
 	e.tellUndeclared(in, d)
 	if in.Twin != nil {
@@ -149,7 +153,7 @@ func (e *epoch) failed(ctx context.Context, in boundary.Input, d boundary.Decisi
 		return false
 	}
 	e.fault(in, d, answer, message)
-	return false
+	return isStatus(d.Action) // everything else goes on
 }
 
 // fault takes in that the object, or the right to write it, is refused: it is said on the source, and tried again when
@@ -162,10 +166,17 @@ func (e *epoch) fault(in boundary.Input, d boundary.Decision, answer boundary.An
 	}
 	wait := time.Duration(0)
 	e.states.with(in.Key, func(s *state) {
-		wait = min(most, faultFirst<<min(s.faults, 10))
-		s.faults++
-		if d.Hash != "" {
-			s.memory.FaultHash, s.memory.Fault, s.memory.RetryAt = d.Hash, message, time.Now().Add(wait)
+		faults := &s.faults
+		if isStatus(d.Action) {
+			faults = &s.statusFaults
+		}
+		wait = min(most, faultFirst<<min(*faults, 10))
+		*faults++
+		switch retryAt := time.Now().Add(wait); {
+		case isStatus(d.Action):
+			s.memory.StatusFault, s.memory.StatusRetryAt = boundary.StatusFault(d.StatusHash, in.Source.Object["status"]), retryAt
+		case d.Hash != "":
+			s.memory.FaultHash, s.memory.Fault, s.memory.RetryAt = d.Hash, message, retryAt
 		}
 	})
 	e.states.settle(in.Key, refused)

@@ -26,10 +26,11 @@ type state struct {
 	crossed types.UID
 	// uncertain: whether the last write happened is not known.
 	uncertain bool
-	faults    int
-	spec      pace
-	status    pace
-	outcome   outcome
+	// faults and statusFaults count the refusals in a row.
+	faults, statusFaults int
+	spec                 pace
+	status               pace
+	outcome              outcome
 }
 
 // outcome is how a source stands, for the metric isthmus_objects.
@@ -147,6 +148,7 @@ func (s *states) forgetFaults() {
 	defer s.mu.Unlock()
 	for _, st := range s.m {
 		st.memory.FaultHash, st.faults = "", 0
+		st.memory.StatusFault, st.statusFaults = "", 0
 	}
 }
 

@@ -222,3 +222,35 @@ func TestT3_InTheSourcesGenerations(t *testing.T) {
 	says(5)
 	restartsAtRest(e, p, config)
 }
+
+// While the other side refuses what the source has become, its controller has not seen it.
+func TestT3_ATwinThatCanNotFollow(t *testing.T) {
+	t.Parallel()
+	e := harness.New(t)
+	group := ownGroup(e)
+	resource := "widgets." + group
+	e.Local.Apply(harness.WidgetCRDWith(group, "grade: {type: string}"))
+	e.Remote.Apply(harness.WidgetCRDWith(group, "grade: {type: string, enum: [good, better]}"))
+	ns := e.Namespace("a")
+	e.Start(rules(ns, "apiVersion: "+group+"/v1, kind: Widget, statusSync: true"))
+	e.Local.Create(groupWidget(group, ns, "one", "{grade: good}"))
+	e.Eventually(func() error { return is(e.Remote.Get(resource, ns, "one"), "good", "spec", "grade") })
+	says := func(beat, generation int64) {
+		t.Helper()
+		e.Remote.SetStatus(resource, ns, "one", fmt.Sprintf("{observedGeneration: %d, beat: %d}", e.Remote.Get(resource, ns, "one").GetGeneration(), beat))
+		e.Within(2*time.Second, func() error {
+			source := e.Local.Get(resource, ns, "one")
+			if err := is(source, beat, "status", "beat"); err != nil {
+				return err
+			}
+			return is(source, generation, "status", "observedGeneration")
+		})
+	}
+	says(1, 1)
+	e.Local.Patch(resource, ns, "one", "spec: {grade: bad}")
+	e.Eventually(func() error { return e.Local.HasEvent(ns, "one", "Warning UpdateFailed") })
+	says(2, 1)
+	e.Local.Patch(resource, ns, "one", "spec: {grade: better}")
+	e.Eventually(func() error { return is(e.Remote.Get(resource, ns, "one"), "better", "spec", "grade") })
+	says(3, 3)
+}

@@ -242,6 +242,61 @@ func TestT2_StatusSchemasOfTheSourcesSide(t *testing.T) {
 	restartsAtRest(e, p, config)
 }
 
+// A status that the source's cluster refuses is shown on the source, holds nothing up, and is tried again when something
+// changes.
+func TestT2_ARefusedStatus(t *testing.T) {
+	t.Parallel()
+	e := harness.New(t)
+	group := ownGroup(e)
+	resource := "widgets." + group
+	free := "            x-kubernetes-preserve-unknown-fields: true\n"
+	e.Local.Apply(strings.Replace(harness.WidgetCRD(group), free, "            properties: {phase: {type: string, enum: [Up, Down]}, beat: {type: integer}}\n", 1))
+	e.Remote.Apply(harness.WidgetCRD(group))
+	ns := e.Namespace("a")
+	p := e.Start(rules(ns, "apiVersion: "+group+"/v1, kind: Widget, statusSync: true"))
+	e.Local.Create(groupWidget(group, ns, "one", "{size: 1}"))
+	e.Eventually(func() error { return is(e.Remote.Get(resource, ns, "one"), 1, "spec", "size") })
+	phase := func(want any) error { return is(e.Local.Get(resource, ns, "one"), want, "status", "phase") }
+	e.Remote.SetStatus(resource, ns, "one", "{phase: Up}")
+	e.Eventually(func() error { return phase("Up") })
+
+	began := time.Now()
+	e.Remote.SetStatus(resource, ns, "one", "{phase: Sideways}")
+	e.Eventually(func() error {
+		return e.Local.HasEvent(ns, "one", "Warning PatchFailed", `Unsupported value: "Sideways"`)
+	})
+	e.Eventually(func() error { // which is looked at every few seconds
+		if v := p.Metric(`isthmus_objects{direction="ToRemote",kind="Widget",state="refused"}`); v != "1" {
+			return fmt.Errorf("%q objects are refused", v)
+		}
+		return nil
+	})
+	e.Local.Patch(resource, ns, "one", "spec: {size: 2}")
+	e.Eventually(func() error { return is(e.Remote.Get(resource, ns, "one"), 2, "spec", "size") })
+	e.Remote.Patch(resource, ns, "one", "metadata: {labels: {touched: x}}")
+	e.Remote.Patch(resource, ns, "one", "metadata: {labels: {touched: again}}")
+	e.Quiet(300 * time.Millisecond)
+	refused := 0
+	for _, r := range e.Writes(began) {
+		if r.Side == "local" {
+			refused++
+		}
+	}
+	if refused > 2 { // at once, and after a first pause
+		t.Errorf("the refused status was tried %d times", refused)
+	}
+	if err := phase("Up"); err != nil {
+		t.Error(err)
+	}
+
+	e.Remote.SetStatus(resource, ns, "one", "{phase: Down}")
+	e.Within(3*time.Second, func() error { return phase("Down") })
+	e.Remote.SetStatus(resource, ns, "one", "{phase: Sideways}")
+	e.Eventually(func() error { return logged(p, "Refused", "return-status") })
+	e.Local.Apply(harness.WidgetCRD(group))
+	e.Within(20*time.Second, func() error { return phase("Sideways") })
+}
+
 // trySetStatus sets a status through the subresource, which may not be served yet.
 func trySetStatus(side *harness.Side, resource, namespace, name, status string) error {
 	_, err := side.Client(resource, namespace).Patch(context.Background(), name, types.MergePatchType,
