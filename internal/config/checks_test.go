@@ -100,7 +100,7 @@ var checkCases = []struct {
 		`15:5: syncResources[0].hostOwnedFields[7]: metadata.finalizers can't be host-owned: of metadata only a label or an annotation can, as metadata.labels["key"] or metadata.annotations["key"]`,
 		`16:5: syncResources[0].hostOwnedFields[8]: keys under isthmus.dev/ are reserved: remove it`,
 		`17:5: syncResources[0].hostOwnedFields[9]: contradicts extraLabels or globalExtraLabels, which set this label on every twin: keep one of them`,
-		`18:5: syncResources[0].hostOwnedFields[10]: path "spec.a[0]": expected [*] or ["key"] at character 7`,
+		`18:5: syncResources[0].hostOwnedFields[10]: spec.a[0] can't be host-owned: items of a list have owners by their keys, not by their position; write [*]`,
 		`19:5: syncResources[0].hostOwnedFields[11]: path "spec..b": expected a field at character 6`,
 	}},
 	{"dropped and kept keys", widget + "  dropKeys: [a b, x.io/*, '*', a]\n  keepKeys: [isthmus.dev/rule, offloading.liqo.io/*, kubectl.kubernetes.io/last-applied-configuration, x.io/*, x.io/y, X_/*]\n", []string{

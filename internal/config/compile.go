@@ -177,6 +177,8 @@ func (c *compiler) mayBeHostOwned(path boundary.Path, at *field.Path) bool {
 		} else {
 			return true
 		}
+	case slices.ContainsFunc(path, func(s boundary.Step) bool { return s.IsIndex }):
+		c.errorf(at, "%s can't be host-owned: items of a list have owners by their keys, not by their position; write [*]", path)
 	case path[len(path)-1].EachItem:
 		c.errorf(at, "%s can't be host-owned: name the list, or a field of its items", path)
 	default:
