@@ -16,13 +16,6 @@ import (
 
 const ledgerNamespace = "isthmus-system"
 
-// ledgerText returns what the ledger of a test holds.
-func ledgerText(e *harness.Env) string {
-	e.T.Helper()
-	text, _ := field(e.Local.Get("configmaps", ledgerNamespace, "isthmus-"+e.ID), "data", "ledger").(string)
-	return text
-}
-
 // allowDeletes puts the annotation on the ledger that lets held deletes go on.
 func allowDeletes(e *harness.Env, value string) {
 	e.T.Helper()

@@ -22,7 +22,7 @@ func ownersOf(obj *unstructured.Unstructured, path ...string) (managers []string
 	for _, entry := range obj.GetManagedFields() {
 		var fields map[string]any
 		if entry.FieldsV1 != nil {
-			fields = parsed(entry.FieldsV1.Raw)
+			fields = parsed(entry.FieldsV1.GetRawBytes())
 		}
 		if _, ok, _ := unstructured.NestedFieldNoCopy(fields, path...); ok {
 			managers = append(managers, entry.Manager)

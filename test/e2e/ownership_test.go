@@ -309,7 +309,7 @@ func TestO4_WhatOthersAddStays(t *testing.T) {
 	e.Remote.PatchAs("applier", types.ApplyPatchType, widgets, ns, "one",
 		"{apiVersion: example.io/v1, kind: Widget, spec: {data: applied, args: [mine]}}")
 	restsSince(e, began)
-	p = restartsAtRest(e, p, config)
+	restartsAtRest(e, p, config)
 
 	theirs := map[string]any{"replicas": 5, "tags": []any{"a", "b"}, "data": "applied", "args": []any{"mine"},
 		"limits": map[string]any{"cpu": 1, "memory": "1Gi"}, "ports": []any{map[string]any{"port": 80, "nodePort": 30000}, map[string]any{"port": 90}}}
