@@ -2,6 +2,7 @@ package boundary
 
 import (
 	"fmt"
+	"strings"
 )
 
 // Decide says what to do next about a source and its twin. It is called again after each action, with what the action
@@ -13,8 +14,9 @@ func Decide(in Input) Decision {
 }
 
 type decider struct {
-	in  *Input
-	out Decision
+	in   *Input
+	out  Decision
+	want desired // what the twin should be, once a rule has taken the source
 }
 
 func (d *decider) because(format string, args ...any) {
@@ -31,16 +33,6 @@ func (d *decider) decide() {
 		}
 	}
 
-	if place, ok := TwinName(in.Key, in.Pairs); in.Twin != nil && !ok || ok && place != in.Place {
-		// A place that is no longer the source's: its namespace pair changed.
-		d.because("its place is no longer %s", FormatName(in.Place))
-		if provenance == OursForThis {
-			d.unselected(stamp, !ok)
-		} else {
-			d.nothing("no twin of it is there")
-		}
-		return
-	}
 	if in.Source == nil {
 		if provenance == OursForThis {
 			d.because("the source is gone or no rule selects it")
@@ -51,7 +43,11 @@ func (d *decider) decide() {
 		return
 	}
 
-	chosen := chooseRule(in.Rules, in.Source, in.Pairs, stamp.Rule)
+	stamped := stamp.Rule
+	if stamped == "" {
+		stamped = in.Stamped
+	}
+	chosen := chooseRule(in.Rules, in.Source, in.Naming, stamped)
 	if chosen.invalid {
 		d.refuse(ReasonSyncFailed, UntilChange, chosen.reason)
 		return
@@ -65,6 +61,16 @@ func (d *decider) decide() {
 		}
 		return
 	}
+	if place, _ := in.Naming.Place(chosen.rule, in.Key); place != in.Place {
+		// Its namespace pair changed, or it moved to a rule with another one.
+		d.because("its place is no longer %s", FormatName(in.Place))
+		if provenance == OursForThis {
+			d.unselected(stamp, false)
+		} else {
+			d.nothing("no twin of it is there")
+		}
+		return
+	}
 	d.out.Rule = chosen.rule
 	if in.Source.GetDeletionTimestamp() != nil {
 		d.because("the source is terminating")
@@ -75,6 +81,12 @@ func (d *decider) decide() {
 		}
 		return
 	}
+	want, err := desire(in, chosen.rule)
+	if err != nil { // half-translated objects do not exist (X4)
+		d.refuse(ReasonPatchFailed, UntilChange, fmt.Sprintf("a reference can't be translated, so it does not cross: %v", err))
+		return
+	}
+	d.want = want
 	if in.Twin == nil {
 		d.withoutTwin()
 		return
@@ -105,7 +117,7 @@ func (d *decider) withoutTwin() {
 	ns := in.Namespace
 	// Without a twin there is nothing that a status could speak of (T2); what can't be created now must not keep it.
 	settle := func(then func()) { d.clearStatusOr(then) }
-	want := desire(in, rule)
+	want := d.want
 	switch {
 	case ns.Unknown: // it may be another origin's (N4); until everything is read, a returned status stays too
 		d.hold(UntilNamespace, "whose namespace %s on the other side is, is not known yet", in.Place.Namespace)
@@ -132,6 +144,7 @@ func (d *decider) withoutTwin() {
 		return
 	}
 	d.reportUndeclared()
+	d.reportDangling()
 	d.out.CreateNamespace = ns.Missing
 	d.out.Action, d.out.Body, d.out.Hash = Create, createOnly(want.body), want.hash
 	d.because("it has no twin at %s", FormatName(in.Place))
@@ -145,7 +158,7 @@ func (d *decider) withTwin(stamp Stamp) {
 		d.guardedDelete() // D2
 		return
 	}
-	want := desire(in, rule)
+	want := d.want
 	if twin.GetDeletionTimestamp() != nil {
 		d.returnStatusOr(rule, false, func() { d.hold(UntilTwinGone, "the twin is terminating; it is created again when it is gone") })
 		return
@@ -170,6 +183,7 @@ func (d *decider) withTwin(stamp Stamp) {
 		return
 	}
 	d.reportUndeclared()
+	d.reportDangling()
 	d.out.Action, d.out.Body, d.out.Hash = Apply, bind(want.body, twin), want.hash
 	d.out.Handover = over
 	d.out.UID, d.out.ResourceVersion = twin.GetUID(), twin.GetResourceVersion()
@@ -198,6 +212,20 @@ func (d *decider) faulty(hash string) bool {
 func (d *decider) holdFault() {
 	d.out.RetryAt = d.in.Memory.RetryAt
 	d.hold(UntilRetry, "the other side refused it: %s", d.in.Memory.Fault)
+}
+
+// reportDangling tells which references were translated although nothing that crosses is there (X3).
+func (d *decider) reportDangling() {
+	var texts []string
+	for _, ref := range d.want.refs {
+		if ref.Dangling {
+			texts = append(texts, fmt.Sprintf("%s refers to %s, which becomes %s", ref.Path, ref.From.describe(), ref.To.describe()))
+		}
+	}
+	if len(texts) > 0 {
+		d.out.Events = append(d.out.Events, Event{true, ReasonPatchFailed,
+			"refers to what does not cross by any rule: " + strings.Join(texts, "; ")})
+	}
 }
 
 // reportUndeclared tells which fields are left out because the other side does not declare them (O7), unless that was

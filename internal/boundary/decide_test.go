@@ -87,7 +87,7 @@ func TestP4_AForeignObjectInTheWay(t *testing.T) {
 
 func TestN1_TheFirstKeepsThePlace(t *testing.T) {
 	s := newScene(t, func(in *Input) {
-		in.Pairs = NamespacePairs{"shop": "all", "other": "all"}
+		in.Naming = SameName{Pairs: NamespacePairs{"shop": "all", "other": "all"}}
 		in.Place = types.NamespacedName{Namespace: "all", Name: "blue"}
 	}).crossed()
 	second := s.Input
@@ -197,12 +197,12 @@ func TestF3_AFaultIsHeldUntilSomethingChanges(t *testing.T) {
 }
 
 func TestS1_WithoutRulesNothingHappens(t *testing.T) {
-	expect{action: Nothing}.check(t, Decide(newScene(t, func(in *Input) { in.Rules[0] = widgetRule(); in.Pairs = NamespacePairs{} }).Input))
-	if Keeps(nil, object(t, blueWidget), nil) {
+	expect{action: Nothing}.check(t, Decide(newScene(t, func(in *Input) { in.Rules[0] = widgetRule(); in.Naming = SameName{Pairs: NamespacePairs{}} }).Input))
+	if Keeps(nil, object(t, blueWidget), SameName{}) {
 		t.Error("an object matters without rules")
 	}
 	for verdict, change := range map[bool]func(*Rule){true: func(*Rule) {}, false: func(r *Rule) { r.Policy = PolicyAllowList }} {
-		if got := Keeps([]*Rule{widgetRule(change)}, object(t, blueWidget), nil); got != verdict {
+		if got := Keeps([]*Rule{widgetRule(change)}, object(t, blueWidget), SameName{}); got != verdict {
 			t.Errorf("Keeps is %v", got)
 		}
 	}

@@ -61,7 +61,7 @@ type Input struct {
 	// Rules are the rules of the flow; Removed are those that the ledger knows and the configuration does not.
 	Rules   []*Rule
 	Removed []RemovedRule
-	Pairs   NamespacePairs
+	Naming  Naming
 
 	// Key is the source's namespace and name.
 	Key types.NamespacedName
@@ -72,6 +72,8 @@ type Input struct {
 	// Confirmed: the right cluster and the right CRD stood behind it, asked after the event (F7). Deletes wait for it.
 	Confirmed bool
 
+	// Stamped is the rule in the stamp of a twin of this source, wherever that is; empty: there is none.
+	Stamped string
 	// Place is where Twin is, or would be.
 	Place types.NamespacedName
 	// Twin is the object at Place, with its managedFields; nil: there is none.

@@ -1,6 +1,10 @@
 package boundary
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"encoding/base64"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // kindDefault is a row of the table of O1 and D4: what is special about a kind. No other code knows kinds by name.
 type kindDefault struct {
@@ -13,6 +17,18 @@ type kindDefault struct {
 	runsToCompletion bool
 	// secret kinds hold values that nothing may show (F4).
 	secret bool
+	// project is where objects of the kind name the project that they belong to.
+	project *projectField
+}
+
+// projectField is where a kind names its project, for rules that enforce the tenant's (Rule.TenantProject).
+type projectField struct {
+	path Path
+	// base64 encodes the value, as in a Secret's data.
+	base64 bool
+	// label, when not empty, limits it to objects that carry this label, with one of values.
+	label  string
+	values []string
 }
 
 // ownedPath is a remote-owned place, unless the source holds a certain value at another one.
@@ -43,7 +59,9 @@ var kindDefaults = []kindDefault{
 		owned(`metadata.annotations["volume.kubernetes.io/storage-provisioner"]`),
 		owned(`metadata.annotations["volume.beta.kubernetes.io/storage-provisioner"]`),
 	}},
-	{group: "", kind: "Secret", secret: true},
+	{group: "", kind: "Secret", secret: true, project: &projectField{
+		path: MustPath("data.project"), base64: true, label: "argocd.argoproj.io/secret-type", values: []string{"repository", "repo-creds"},
+	}},
 	{group: "", kind: "ServiceAccount", remoteOwned: []ownedPath{owned("secrets")}},
 	{group: "", kind: "Pod", runsToCompletion: true, remoteOwned: []ownedPath{owned("spec.nodeName")}},
 	{group: "batch", kind: "Job", runsToCompletion: true, remoteOwned: []ownedPath{
@@ -58,7 +76,8 @@ var kindDefaults = []kindDefault{
 	{group: "apps", kind: "DaemonSet", remoteOwned: []ownedPath{
 		owned(`metadata.annotations["deprecated.daemonset.template.generation"]`),
 	}},
-	{group: "argoproj.io", kind: "Application", versions: []string{"v1alpha1"}, remoteOwned: []ownedPath{owned("operation")}},
+	{group: "argoproj.io", kind: "Application", versions: []string{"v1alpha1"}, remoteOwned: []ownedPath{owned("operation")},
+		project: &projectField{path: MustPath("spec.project")}},
 	{group: "argoproj.io", kind: "Workflow", runsToCompletion: true},
 	{group: "tekton.dev", kind: "TaskRun", runsToCompletion: true},
 	{group: "tekton.dev", kind: "PipelineRun", runsToCompletion: true},
@@ -102,3 +121,25 @@ func (r *Rule) HoldsDeletedTwins() bool { return r.onTwinDeleted() == TwinDelete
 
 // HoldsSecrets reports whether the values of a kind's objects may not be shown in logs, Events or errors (F4).
 func HoldsSecrets(gvk schema.GroupVersionKind) bool { return defaultsOf(gvk).secret }
+
+// NamesProject reports whether the table knows where objects of a kind name their project.
+func NamesProject(gvk schema.GroupVersionKind) bool { return defaultsOf(gvk).project != nil }
+
+// enforceProject writes the tenant's project over whatever a twin's body says, if the rule asks for it.
+func (r *Rule) enforceProject(body map[string]any) map[string]any {
+	field := defaultsOf(r.Kind).project
+	if r.TenantProject == "" || field == nil {
+		return body
+	}
+	if field.label != "" {
+		labels := asObject(asObject(body["metadata"])["labels"])
+		if value, _ := labels[field.label].(string); !contains(field.values, value) {
+			return body
+		}
+	}
+	value := r.TenantProject
+	if field.base64 {
+		value = base64.StdEncoding.EncodeToString([]byte(value))
+	}
+	return setAt(body, field.path, value)
+}

@@ -21,7 +21,7 @@ func (d *decider) unselected(stamp Stamp, last bool) {
 
 // selected reports whether a rule selects the source, for another place: then the twin's rule is not what it goes for.
 func (d *decider) selected() bool {
-	return d.in.Source != nil && Keeps(d.in.Rules, d.in.Source, d.in.Pairs)
+	return d.in.Source != nil && Keeps(d.in.Rules, d.in.Source, d.in.Naming)
 }
 
 // mayStand reports whether the source may still exist, merely not selected any more, with a status that was returned
@@ -30,7 +30,7 @@ func (d *decider) selected() bool {
 func (d *decider) mayStand(stamp Stamp) bool {
 	for _, rule := range d.in.Rules {
 		if rule.Name == stamp.Rule {
-			narrowed := len(rule.Namespaces.Include)+len(rule.Namespaces.Exclude) > 0 || d.in.Pairs != nil
+			narrowed := len(rule.Namespaces.Include)+len(rule.Namespaces.Exclude) > 0 || d.in.Naming.Counterparts() != nil
 			return rule.ReturnStatus && (d.in.Source != nil || rule.Policy != PolicyAll || !rule.Selector.Empty() ||
 				narrowed && d.in.Evidence == Inferred)
 		}

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func pairAway(in *Input)   { in.Pairs = NamespacePairs{"shop": "elsewhere"} }
-func pairGone(in *Input)   { in.Pairs = NamespacePairs{"other": "shop"} }
+func pairAway(in *Input)   { in.Naming = SameName{Pairs: NamespacePairs{"shop": "elsewhere"}} }
+func pairGone(in *Input)   { in.Naming = SameName{Pairs: NamespacePairs{"other": "shop"}} }
 func filterAway(in *Input) { in.Rules[0].Namespaces.Exclude = []string{"shop"} }
 func allowList(in *Input)  { in.Rules[0].Policy = PolicyAllowList }
 func otherRule(in *Input)  { in.Rules = []*Rule{widgetRule(func(r *Rule) { r.Name = "others" })} }

@@ -90,7 +90,7 @@ func (m *remoteModel) decide() Decision {
 	scene := newScene(m.t)
 	scene.Rules, scene.Source, scene.Twin = []*Rule{m.rule}, m.cachedSource, m.cachedTwin
 	if m.refusing {
-		scene.Memory.FaultHash, scene.Memory.RetryAt = desire(&scene.Input, m.rule).hash, noon.Add(time.Hour)
+		scene.Memory.FaultHash, scene.Memory.RetryAt = wanted(&scene.Input).hash, noon.Add(time.Hour)
 	}
 	return Decide(scene.Input)
 }

@@ -192,7 +192,7 @@ func drawInput(t *rapid.T) Input {
 	in.Source = drawSource(t, drawWidget(t))
 	if rapid.Bool().Draw(t, "has a twin") {
 		server := newServer(t, widgetTypes(t), widgetGVK)
-		server.apply(desire(&in, in.Rules[0]).body, FieldManager)
+		server.apply(wanted(&in).body, FieldManager)
 		if rapid.Bool().Draw(t, "foreign change") {
 			server.update("somebody", func(o *unstructured.Unstructured) { o.Object["spec"] = drawWidget(t)["spec"] })
 		}
@@ -231,7 +231,7 @@ func drawInput(t *rapid.T) Input {
 	some("unconfirmed", func() { in.Confirmed = false })
 	some("paused", func() { in.Guard = Guard{true, 6, 9} })
 	some("pairs", func() {
-		in.Pairs = NamespacePairs{rapid.SampledFrom([]string{"shop", "other"}).Draw(t, "local"): rapid.SampledFrom([]string{"shop", "far"}).Draw(t, "remote")}
+		in.Naming = SameName{Pairs: NamespacePairs{rapid.SampledFrom([]string{"shop", "other"}).Draw(t, "local"): rapid.SampledFrom([]string{"shop", "far"}).Draw(t, "remote")}}
 	})
 	some("place", func() { in.Place = types.NamespacedName{Namespace: "far", Name: "blue"} })
 	some("namespace", func() {
@@ -276,7 +276,7 @@ func checkInvariants(in Input, d Decision) string {
 	if in.Twin != nil {
 		provenance = in.Identity.Provenance(in.Twin, in.Key)
 	}
-	place, ok := TwinName(in.Key, in.Pairs)
+	place, ok := in.Naming.Place(nil, in.Key)
 	switch d.Action {
 	case Create:
 		metadata := asObject(d.Body["metadata"])

@@ -94,7 +94,7 @@ type scene struct {
 // newScene is a flow with one rule and one source, blue, without a twin.
 func newScene(t tester, change ...func(*Input)) *scene {
 	s := &scene{t, Input{
-		Identity: west, Rules: []*Rule{widgetRule()},
+		Identity: west, Rules: []*Rule{widgetRule()}, Naming: SameName{},
 		Key: types.NamespacedName{Namespace: "shop", Name: "blue"}, Place: types.NamespacedName{Namespace: "shop", Name: "blue"},
 		Source: object(t, blueWidget), Evidence: Observed, Confirmed: true, Now: noon,
 	}}
@@ -339,4 +339,13 @@ func (e expect) check(t *testing.T, d Decision) {
 	if len(d.Reasons) == 0 {
 		t.Error("no reasons are given")
 	}
+}
+
+// wanted is what the first rule makes of the source.
+func wanted(in *Input) desired {
+	d, err := desire(in, in.Rules[0])
+	if err != nil {
+		panic(err)
+	}
+	return d
 }

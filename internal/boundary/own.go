@@ -69,11 +69,14 @@ type desired struct {
 	hash string
 	// remoteOwned are the paths that were left to the target side.
 	remoteOwned []Path
+	// refs are the references that were translated.
+	refs []Translated
 }
 
 // desire builds the twin of a source under a rule: every top-level field but metadata and status (O1), labels and
-// annotations (O2), the stamp (P1), without what the target side owns (O3) and what it does not declare (O7).
-func desire(in *Input, rule *Rule) desired {
+// annotations (O2), the stamp (P1), with its references translated (X), without what the target side owns (O3) and what
+// it does not declare (O7). An error says what can't be translated (X4).
+func desire(in *Input, rule *Rule) (desired, error) {
 	source := in.Source
 	d := desired{remoteOwned: remoteOwnedPaths(rule, source.Object)}
 	stamp := Stamp{
@@ -85,7 +88,12 @@ func desire(in *Input, rule *Rule) desired {
 	maps.Copy(own, source.Object)
 	delete(own, "status")
 	own["metadata"] = metadataOf(source, rule)
-	var content any = own
+	translated, refs, err := rule.Patches.Apply(own, in.Key, in.Naming.Translator(rule))
+	if err != nil {
+		return desired{}, err
+	}
+	d.refs = refs
+	var content any = translated
 	for _, path := range d.remoteOwned {
 		content = without(content, path)
 	}
@@ -93,10 +101,11 @@ func desire(in *Input, rule *Rule) desired {
 		content = without(content, path)
 	}
 
-	d.body = content.(map[string]any)
+	d.body = rule.enforceProject(content.(map[string]any))
 	// What belongs to the target side may be all of them; the stamp is written all the same.
 	metadata := extend(d.body["metadata"])
 	labels, annotations := extend(metadata["labels"]), extend(metadata["annotations"])
+	in.Naming.Mark(rule, source, in.Place, labels, annotations)
 	for k, v := range rule.ExtraLabels {
 		labels[k] = v
 	}
@@ -113,7 +122,7 @@ func desire(in *Input, rule *Rule) desired {
 	d.hash = hash(d.body)
 	annotations[AnnotationApplied] = d.hash
 	annotations[AnnotationSourceGeneration] = strconv.FormatInt(source.GetGeneration(), 10)
-	return d
+	return d, nil
 }
 
 // metadataOf returns the labels and annotations of a source that flow (P2, P6).

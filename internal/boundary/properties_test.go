@@ -38,7 +38,7 @@ func TestP2P6_WhatNeverCrosses(t *testing.T) {
 		in := newScene(t).Input
 		in.Source = drawSource(t, drawWidget(t))
 		in.Rules[0].KeepKeys = rapid.SliceOf(rapid.SampledFrom([]string{"isthmus.dev/*", "kupe.cloud/tenant", "vcluster.loft.sh/*", "meta.helm.sh/*", "liqo.io/*"})).Draw(t, "keep")
-		body := desire(&in, in.Rules[0]).body
+		body := wanted(&in).body
 		metadata := body["metadata"].(map[string]any)
 		stamp := Stamp{}.annotations()
 		for k := range metadata["annotations"].(map[string]any) {
@@ -70,22 +70,22 @@ func TestO4_TheHashSaysWhatCrosses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := newScene(t).Input
 		in.Source = drawSource(t, drawWidget(t))
-		want := desire(&in, in.Rules[0]).hash
+		want := wanted(&in).hash
 		same := in
 		same.Source = shuffled(t, in.Source)
 		same.Source.SetGeneration(in.Source.GetGeneration() + 1)
 		same.Source.SetResourceVersion("other")
 		same.Source.SetFinalizers([]string{"other"})
 		same.Source.Object["status"] = junk(t, 2)
-		if got := desire(&same, same.Rules[0]).hash; got != want {
+		if got := wanted(&same).hash; got != want {
 			t.Fatalf("the hash depends on what does not cross")
 		}
 		other := in
 		other.Source = in.Source.DeepCopy()
-		content := desire(&in, in.Rules[0]).body
+		content := wanted(&in).body
 		field := rapid.SampledFrom(append(sortedKeys(content["spec"].(map[string]any)), "new")).Draw(t, "field")
 		other.Source.Object["spec"].(map[string]any)[field] = rapid.SampledFrom([]any{"another", map[string]any{"a": "another"}, []any{nil}}).Draw(t, "value")
-		if got := desire(&other, other.Rules[0]).hash; got == want {
+		if got := wanted(&other).hash; got == want {
 			t.Fatalf("a change of spec.%s does not change the hash", field)
 		}
 	})
@@ -168,7 +168,7 @@ func TestS4_AnyPartOfAStampBars(t *testing.T) {
 		for _, key := range rapid.SliceOfN(rapid.SampledFrom(stampKeys), 1, 8).Draw(t, "keys") {
 			set(source, runtime.DeepCopyJSONValue(junk(t, 1)), "metadata", field, key)
 		}
-		if got := widgetRule().Selects(source, nil); got.Verdict != NotSelected {
+		if got := widgetRule().Selects(source, SameName{}); got.Verdict != NotSelected {
 			t.Fatalf("selected: %s", got.Reason)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Reference names an object on one side.
@@ -14,6 +15,15 @@ type Reference struct {
 	GroupKnown bool
 	// Namespace is empty for a cluster-scoped object.
 	Namespace, Name string
+}
+
+// describe writes the reference for messages.
+func (r Reference) describe() string {
+	name := FormatName(types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
+	if r.Kind != "" {
+		name = r.Kind + " " + name
+	}
+	return name
 }
 
 // Target is what a reference becomes.

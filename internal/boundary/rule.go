@@ -77,6 +77,16 @@ type Rule struct {
 	// DropKeys and KeepKeys change the list of label and annotation keys that do not cross (P2). An entry is a key or
 	// a prefix that ends in "/*".
 	DropKeys, KeepKeys []string
+	// Patches translate the references in a source, and back in its status (X1); nil: none.
+	Patches *Patches
+	// HostNamespace is a host namespace that several virtual clusters share and in which the twins go; empty: the
+	// virtual cluster's own. Only under VirtualCluster naming.
+	HostNamespace string
+	// TenantProject, when not empty, is written last to where the kind names its project, whatever the source says there
+	// (the table of kinds knows where).
+	TenantProject string
+	// IncludeForeignCopies takes what other systems marked as their copies for sources all the same (S4).
+	IncludeForeignCopies bool
 	// OnRemoval says what becomes of the twins when the rule is removed.
 	OnRemoval RemovalPolicy
 	// OnTwinDeleted says what follows when others delete a twin; empty: the default of the kind.

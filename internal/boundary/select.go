@@ -43,11 +43,11 @@ type Selection struct {
 }
 
 // Selects says whether a rule selects a source (S2, S3, S4).
-func (r *Rule) Selects(source *unstructured.Unstructured, pairs NamespacePairs) Selection {
-	if key, ok := copyMark(source); ok {
+func (r *Rule) Selects(source *unstructured.Unstructured, naming Naming) Selection {
+	if key, ok := copyMark(source, r.IncludeForeignCopies); ok {
 		return Selection{NotSelected, fmt.Sprintf("it is a copy itself: it carries %s", key)}
 	}
-	if _, ok := pairs.Remote(source.GetNamespace()); !ok {
+	if _, ok := naming.Namespace(r, source.GetNamespace()); !ok {
 		return Selection{NotSelected, fmt.Sprintf("namespace %s has no counterpart", source.GetNamespace())}
 	}
 	if !r.Namespaces.Admits(source.GetNamespace()) {
@@ -59,11 +59,15 @@ func (r *Rule) Selects(source *unstructured.Unstructured, pairs NamespacePairs) 
 	return r.admits(source.GetAnnotations())
 }
 
-// copyMark returns a key that marks the object as a copy.
-func copyMark(obj *unstructured.Unstructured) (string, bool) {
+// copyMark returns a key that marks the object as a copy: one of ours, or of another system unless those are included.
+func copyMark(obj *unstructured.Unstructured, includeForeign bool) (string, bool) {
 	// Read as they stand: a damaged value is a mark too.
 	objLabels, annotations := rawMetadata(obj, "labels"), rawMetadata(obj, "annotations")
-	for _, keys := range [][]string{stampKeys, copyKeys} {
+	marks := [][]string{stampKeys, copyKeys}
+	if includeForeign {
+		marks = marks[:1]
+	}
+	for _, keys := range marks {
 		for _, key := range keys {
 			_, inLabels := objLabels[key]
 			_, inAnnotations := annotations[key]
@@ -134,12 +138,12 @@ type choice struct {
 }
 
 // chooseRule finds the rule of the flow that takes the source (S5). stamped is the rule in the twin's stamp, or empty.
-func chooseRule(rules []*Rule, source *unstructured.Unstructured, pairs NamespacePairs, stamped string) choice {
+func chooseRule(rules []*Rule, source *unstructured.Unstructured, naming Naming, stamped string) choice {
 	var selecting []*Rule
 	invalid := ""
 	reasons := make([]string, 0, len(rules))
 	for _, rule := range rules {
-		switch s := rule.Selects(source, pairs); s.Verdict {
+		switch s := rule.Selects(source, naming); s.Verdict {
 		case Invalid:
 			if invalid == "" {
 				invalid = s.Reason
@@ -171,9 +175,9 @@ func chooseRule(rules []*Rule, source *unstructured.Unstructured, pairs Namespac
 }
 
 // Keeps reports whether a source matters to any of the rules, so that watchers need not keep the others (S1).
-func Keeps(rules []*Rule, source *unstructured.Unstructured, pairs NamespacePairs) bool {
+func Keeps(rules []*Rule, source *unstructured.Unstructured, naming Naming) bool {
 	for _, rule := range rules {
-		if rule.Selects(source, pairs).Verdict != NotSelected {
+		if rule.Selects(source, naming).Verdict != NotSelected {
 			return true
 		}
 	}

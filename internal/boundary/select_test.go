@@ -40,7 +40,7 @@ func TestS2_SelectorNamespacesAndPairs(t *testing.T) {
 		{"no pairs yet", func(*Rule) {}, NamespacePairs{}, NotSelected},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := widgetRule(test.rule).Selects(object(t, blueWidget), test.pairs)
+			got := widgetRule(test.rule).Selects(object(t, blueWidget), SameName{Pairs: test.pairs})
 			if got.Verdict != test.want || got.Reason == "" {
 				t.Errorf("got %v, %q, want %v", got.Verdict, got.Reason, test.want)
 			}
@@ -109,7 +109,7 @@ func TestS3_PolicyValuesAreBooleans(t *testing.T) {
 		}
 		source.SetAnnotations(annotations)
 		for policy, want := range map[Policy]Verdict{PolicyAllowList: test.allowList, PolicyDenyList: test.denyList, PolicyAll: test.allow} {
-			if got := widgetRule(func(r *Rule) { r.Policy = policy }).Selects(source, nil); got.Verdict != want {
+			if got := widgetRule(func(r *Rule) { r.Policy = policy }).Selects(source, SameName{}); got.Verdict != want {
 				t.Errorf("%s with %q: got %v, %q, want %v", policy, test.annotations, got.Verdict, got.Reason, want)
 			}
 		}
@@ -138,7 +138,7 @@ func TestS4_StampedObjectsAreNoSources(t *testing.T) {
 			for _, value := range []any{"", "junk", nil, int64(7), map[string]any{}} {
 				source := object(t, blueWidget)
 				set(source, value, "metadata", field, key)
-				got := widgetRule().Selects(source, nil)
+				got := widgetRule().Selects(source, SameName{})
 				if got.Verdict != NotSelected || !strings.Contains(got.Reason, key) {
 					t.Errorf("%s %s: %v: got %v, %q", field, key, value, got.Verdict, got.Reason)
 				}
@@ -157,7 +157,7 @@ func TestS4_TwinsDoNotCrossAgain(t *testing.T) {
 	// Nor under the same identity, where a flow leads back into its own cluster.
 	back.Identity = west
 	expect{action: Nothing}.check(t, Decide(back.Input))
-	if Keeps(back.Rules, s.Twin, nil) {
+	if Keeps(back.Rules, s.Twin, SameName{}) {
 		t.Error("a twin matters to a rule")
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 func TestP1_TheWholeStampIsWritten(t *testing.T) {
 	s := newScene(t, func(in *Input) {
-		in.Pairs, in.Place = NamespacePairs{"shop": "shop-west"}, types.NamespacedName{Namespace: "shop-west", Name: "blue"}
+		in.Naming, in.Place = SameName{Pairs: NamespacePairs{"shop": "shop-west"}}, types.NamespacedName{Namespace: "shop-west", Name: "blue"}
 	}).crossed()
 	stamp, whole := ReadStamp(s.Twin)
 	want := Stamp{

@@ -20,7 +20,16 @@ func (d *decider) returnStatusOr(rule *Rule, held bool, then func()) {
 	}
 	twin, source := d.in.Twin, d.in.Source
 	g := generations{twin: twin.GetGeneration(), source: source.GetGeneration(), held: held}
-	want := g.translate(twin.Object["status"], source.Object["status"])
+	// The twin's own name is the source's, as a reference (T4).
+	self := Translated{
+		From: Reference{Group: rule.Kind.Group, GroupKnown: true, Kind: rule.Kind.Kind, Namespace: d.in.Key.Namespace, Name: d.in.Key.Name},
+		To:   Reference{Group: rule.Kind.Group, GroupKnown: true, Kind: rule.Kind.Kind, Namespace: d.in.Place.Namespace, Name: d.in.Place.Name},
+	}
+	status := twin.Object["status"]
+	if refs := append(d.want.refs[:len(d.want.refs):len(d.want.refs)], self); rule.Patches != nil {
+		status = rule.Patches.BackTranslate(status, refs)
+	}
+	want := g.translate(status, source.Object["status"])
 	d.statusOr(want, then)
 }
 

@@ -112,3 +112,14 @@ func holds(v any, p Path, value any) bool {
 	}
 	return v == value
 }
+
+// setAt returns a map with a value at a path of fields, which are made where they are missing. The map is not changed.
+func setAt(m map[string]any, path Path, value any) map[string]any {
+	out := extend(m)
+	if len(path) == 1 {
+		out[path[0].Field] = value
+	} else {
+		out[path[0].Field] = setAt(asObject(m[path[0].Field]), path[1:], value)
+	}
+	return out
+}

@@ -60,7 +60,7 @@ func (f rbacFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	var guessed []string
-	options.Rules, options.Namespaces, options.CreateNamespaces, options.Events = c.Rules, c.Namespaces, c.CreateNamespaces, c.Events
+	options.Rules, options.Naming, options.CreateNamespaces, options.Events = c.Rules, c.Naming(""), c.CreateNamespaces, c.Events
 	options.Resources = func(kind schema.GroupVersionKind) (rbac.Resource, error) {
 		resource, err := lookup(kind)
 		if err == nil && resource.Guessed {

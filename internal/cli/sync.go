@@ -101,6 +101,7 @@ func (o *syncOptions) check() error {
 type syncer struct {
 	*syncOptions
 	file          *config.Config
+	naming        boundary.Naming
 	log           *slog.Logger
 	metrics       *observe.Metrics
 	local, remote *cluster.Cluster
@@ -130,7 +131,7 @@ func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	s := &syncer{
-		syncOptions: o, file: file, waiting: "starting",
+		syncOptions: o, file: file, naming: file.Naming(o.clusterID), waiting: "starting",
 		log:     observe.NewLogger(stderr, level, o.logFormat == "json"),
 		metrics: observe.NewMetrics(version()),
 	}
@@ -188,7 +189,7 @@ func (s *syncer) serve(ctx context.Context) error {
 	})
 	for _, kind := range kindsOf(s.file.Rules, removed) {
 		o := flow.Options{
-			Identity: identity, Kind: kind, Pairs: s.file.Namespaces,
+			Identity: identity, Kind: kind, Naming: s.naming,
 			Local: s.local, Remote: s.remote, Namespaces: namespaces, CreateNamespaces: s.file.CreateNamespaces,
 			MassDeletion: s.file.MassDeletion, Ledger: book, Events: events, Metrics: s.metrics, Logger: s.log,
 		}
@@ -250,7 +251,7 @@ func (s *syncer) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 func (s *syncer) begin(ctx context.Context, book *ledger.Ledger) (removed []ledger.Rule, err error) {
 	var rules []ledger.Rule
 	for _, rule := range s.file.Rules {
-		names, ok := s.twinNamespacesOf(rule)
+		names, ok := rule.TwinNamespaces(s.naming)
 		if !ok {
 			names = []string{ledger.Anywhere}
 		}
@@ -320,26 +321,11 @@ func (s *syncer) ready() (notes []string, err error) {
 	return notes, nil
 }
 
-// twinNamespacesOf returns the remote namespaces of a rule, where they can be listed.
-func (s *syncer) twinNamespacesOf(rule *boundary.Rule) ([]string, bool) {
-	sources, ok := rule.SourceNamespaces(s.file.Namespaces)
-	if !ok {
-		return nil, false
-	}
-	names := make([]string, 0, len(sources))
-	for _, source := range sources {
-		remote, _ := s.file.Namespaces.Remote(source)
-		names = append(names, remote)
-	}
-	slices.Sort(names)
-	return slices.Compact(names), true
-}
-
 // twinNamespaces returns the remote namespaces in which the twins of rules belong; nil: any.
 func (s *syncer) twinNamespaces(rules []*boundary.Rule) []string {
 	all := []string{}
 	for _, rule := range rules {
-		names, ok := s.twinNamespacesOf(rule)
+		names, ok := rule.TwinNamespaces(s.naming)
 		if !ok {
 			return nil
 		}

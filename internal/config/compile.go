@@ -26,11 +26,13 @@ type compiler struct {
 
 func compile(file *File, r *report) *Config {
 	c := compiler{report: r, file: file}
+	c.checkNaming()
 	c.checkNamespacePairs()
 	c.checkGlobalFilters()
 	c.checkLabels(field.NewPath("globalExtraLabels"), file.GlobalExtraLabels)
 	config := &Config{
 		Namespaces:       file.Namespaces,
+		VirtualCluster:   boundary.VirtualCluster(file.VirtualCluster),
 		CreateNamespaces: file.CreateNamespaces,
 		MassDeletion:     file.MassDeletion,
 		LogLevel:         file.LogLevel,
@@ -61,6 +63,13 @@ func (c *compiler) rule(i int) *boundary.Rule {
 		OnRemoval:     e.OnRemoval,
 		OnTwinDeleted: e.OnTwinDeleted,
 		Workers:       e.Workers,
+		Patches:       c.patches(e, p),
+		HostNamespace: c.hostNamespace(e, p),
+
+		IncludeForeignCopies: e.IncludeForeignCopies,
+	}
+	if e.EnforceTenantProject {
+		rule.TenantProject = c.tenantProject(rule.Kind, p)
 	}
 	if rule.Workers == 0 {
 		rule.Workers = c.file.MaxConcurrentReconciles

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"reflect"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"isthmus.dev/isthmus/internal/boundary"
 )
 
@@ -17,6 +19,8 @@ type Config struct {
 	// Namespaces are the counterparts of local namespaces; nil: those of the same name. Then each rule's filter excludes
 	// the namespaces that may not be written on the remote side.
 	Namespaces boundary.NamespacePairs
+	// VirtualCluster is the local cluster's identity under vCluster's naming; the zero value: names stay.
+	VirtualCluster boundary.VirtualCluster
 	// CreateNamespaces says whether missing counterparts are created.
 	CreateNamespaces bool
 	// MassDeletion is the setting of the guard (F8).
@@ -59,4 +63,16 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Naming returns where twins belong; origin is the ID of the local cluster.
+func (c *Config) Naming(origin string) boundary.Naming {
+	if c.VirtualCluster == (boundary.VirtualCluster{}) {
+		return boundary.SameName{Pairs: c.Namespaces, Origin: origin}
+	}
+	kinds := map[schema.GroupKind]boundary.Placement{}
+	for _, rule := range c.Rules {
+		kinds[rule.Kind.GroupKind()] = boundary.Placement{Shared: rule.HostNamespace}
+	}
+	return boundary.VirtualClusterNaming{Cluster: c.VirtualCluster, Kinds: kinds}
 }

@@ -20,11 +20,17 @@ type File struct {
 	EventsEnabled bool `json:"events_enabled" default:"true"`
 	// Number of objects that each rule handles at once, for the rules that do not set `workers`.
 	MaxConcurrentReconciles int `json:"max_concurrent_reconciles" default:"2" min:"1" max:"100"`
+	// What twins are called. `SameName` keeps names, and namespaces follow `namespaces`. `VirtualCluster` uses the scheme
+	// of vCluster: all namespaces land in the virtual cluster's host namespace, under names that vCluster would give.
+	Naming Naming `json:"naming" enum:"SameName,VirtualCluster" default:"SameName"`
+	// The virtual cluster that the local cluster is. Required for, and only with, `naming: VirtualCluster`.
+	VirtualCluster VirtualCluster `json:"virtualCluster"`
 	// Filters on namespaces for all rules.
 	GlobalFilters GlobalFilters `json:"globalFilters"`
 	// The counterparts of local namespaces: local name to remote name. Absent, every namespace has the counterpart of
 	// the same name, except those that start with `kube-`. Present, only the namespaces listed have one, and nothing
 	// else crosses. Two local namespaces may share a counterpart. A remote namespace can't start with `kube-`.
+	// With `naming: VirtualCluster` it can't be set.
 	Namespaces map[string]string `json:"namespaces" minItems:"1" example:"{team-a: tenant-42-team-a}"`
 	// Whether a counterpart that does not exist is created. If false, objects wait until someone creates it. If true,
 	// rights are needed in all remote namespaces, for none can be given in one that is not there yet.
@@ -36,6 +42,23 @@ type File struct {
 	GlobalExtraLabels map[string]string `json:"globalExtraLabels" example:"{example.io/tenant: blue}"`
 	// The rules.
 	SyncResources []SyncResource `json:"syncResources"`
+}
+
+// Naming is a scheme of names.
+type Naming string
+
+// The schemes.
+const (
+	NamingSameName       Naming = "SameName"
+	NamingVirtualCluster Naming = "VirtualCluster"
+)
+
+// VirtualCluster is a virtual cluster of vCluster.
+type VirtualCluster struct {
+	// Name of the virtual cluster, as vCluster knows it.
+	Name string `json:"name" required:"true" example:"my-vcluster"`
+	// Namespace of the host cluster in which it runs.
+	HostNamespace string `json:"hostNamespace" required:"true" example:"vcluster-my-vcluster"`
 }
 
 // LogLevel is how much is logged.
@@ -89,6 +112,22 @@ type SyncResource struct {
 	// `isthmus.dev/allow-reflection: "true"` cross. `DenyList`: all cross but those annotated
 	// `isthmus.dev/skip-reflection: "true"`.
 	Policy boundary.Policy `json:"policy" enum:"All,AllowList,DenyList" default:"All"`
+	// References in an object that are translated on the way, and back in its status. What no patch names crosses as it
+	// is written.
+	Patches []Patch `json:"patches" minItems:"1" example:"[{path: spec.secretName, type: rewriteName}]"`
+	// A host namespace that several virtual clusters share, in which the rule's twins go instead of the virtual cluster's
+	// own. It must exist. RBAC can't tell its objects apart: whoever may read one tenant's may read them all, so do not
+	// put Secrets there. Only with `naming: VirtualCluster`.
+	HostNamespace string `json:"hostNamespace" example:"argocd"`
+	// Whether the project that an object names is always the tenant's: `spec.project` of an Argo CD Application,
+	// `data.project` of an Argo CD repository Secret. The tenant is read from the host namespace's name, which must be
+	// `vcluster-<tenant>--<cluster>`. Only with `naming: VirtualCluster`.
+	EnforceTenantProject bool `json:"enforceTenantProject" default:"false"`
+	// Known from other plugins: whether translated label selectors also ask for the labels of their owner. They always
+	// do, for otherwise they would select other tenants' objects.
+	SelectorIncludeOwnerLabels bool `json:"selectorIncludeOwnerLabels" default:"true"`
+	// Whether objects cross that other systems (vCluster, Liqo, the kupe plugin) marked as copies of theirs.
+	IncludeForeignCopies bool `json:"includeForeignCopies" default:"false"`
 	// Fields that belong to the remote side, beside those that do so by default: they are neither copied nor removed,
 	// and a change of them is not put back. A path is a top-level field or deeper, `metadata.labels["key"]` or
 	// `metadata.annotations["key"]`; not `apiVersion`, `kind`, other metadata, `status`, or `spec` as a whole.
@@ -108,6 +147,20 @@ type SyncResource struct {
 	// Labels that the rule's twins get. They win over `globalExtraLabels` and over the source's own labels. Keys under
 	// `isthmus.dev/`, `vcluster.loft.sh/`, `kupe.cloud/` and `offloading.liqo.io/` are reserved.
 	ExtraLabels map[string]string `json:"extraLabels" example:"{example.io/tenant: green}"`
+}
+
+// Patch is a reference that is translated. Of several patches that hold for a place the one with the most specific path
+// wins.
+type Patch struct {
+	// Where the reference is: fields with dots, `[*]` for every item of a list, `[0]` for one, `["key"]` for a field whose
+	// name holds a dot. Of metadata only `metadata.annotations["key"]`. A path under `status` holds on the way back.
+	Path string `json:"path" required:"true" example:"spec.rules[*].backendRefs[*]"`
+	// What is there. `rewriteName`: the name of an object in the source's namespace, or in the one that a field
+	// `namespace` beside it names. `rewriteNamespace`: the name of a namespace. `rewriteRef`: an object with `name`, and
+	// where present `namespace`, `kind`, and `group` or `apiVersion`. `rewriteHostRef`: a reference to something of the
+	// remote side's own: its name stays, a namespace becomes the twin's. `rewriteLabelSelector`: a label selector, or a map
+	// of labels. `none`: nothing to translate, also where a broader patch says otherwise.
+	Type boundary.PatchType `json:"type" required:"true" enum:"rewriteName,rewriteNamespace,rewriteRef,rewriteHostRef,rewriteLabelSelector,none"`
 }
 
 // Selector is the choice of the objects that a rule takes: those that match all of its fields.

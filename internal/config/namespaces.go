@@ -128,7 +128,7 @@ func (c *compiler) namespaces(e *SyncResource, p *field.Path) boundary.Namespace
 			c.errorf(match.Index(i), "%s is also in excludeNamespaces: remove it from one of them", show(glob))
 		} else if slices.Contains(globs(c.file.GlobalFilters.Exclude, e), glob) {
 			c.errorf(match.Index(i), "%s is excluded by globalFilters.exclude: remove it from one of them", show(glob))
-		} else if c.file.Namespaces == nil && isSystemNamespace(glob) {
+		} else if c.keepsNamespaces() && isSystemNamespace(glob) {
 			c.errorf(match.Index(i), "namespaces that start with kube- belong to the remote cluster: give %s another counterpart in namespaces", glob)
 		}
 	}
@@ -145,7 +145,7 @@ func (c *compiler) namespaces(e *SyncResource, p *field.Path) boundary.Namespace
 			c.errorf(p, "globalFilters.include does not name %s, so nothing would cross: name it there, or set selector.matchNamespaces", e.Kind)
 		}
 	}
-	if c.file.Namespaces == nil {
+	if c.keepsNamespaces() {
 		filter.Exclude = append(filter.Exclude, systemNamespaces)
 	}
 	if len(c.errs) == before && c.sound(p) {
@@ -153,6 +153,9 @@ func (c *compiler) namespaces(e *SyncResource, p *field.Path) boundary.Namespace
 	}
 	return filter
 }
+
+// keepsNamespaces reports whether namespaces keep their names.
+func (c *compiler) keepsNamespaces() bool { return c.file.Namespaces == nil && !c.virtual() }
 
 // checkSomeLeft refuses a rule that no namespace could satisfy.
 func (c *compiler) checkSomeLeft(filter boundary.NamespaceFilter, p *field.Path) {

@@ -26,9 +26,10 @@ const namespaceWait = 10 * time.Second
 // rest takes in that nothing is to be done.
 func (e *epoch) rest(ctx context.Context, in boundary.Input, d boundary.Decision) {
 	e.queue.Forget(in.Key)
-	e.waiting.done(in.Place, in.Key)
-	e.blockers.drop(in.Place)
 	if d.Rule == nil {
+		for _, place := range e.waiting.leave(in.Key) {
+			e.blockers.drop(place)
+		}
 		e.states.settle(in.Key, "")
 		if in.Twin == nil {
 			e.states.with(in.Key, func(s *state) { *s = state{spec: s.spec, status: s.status} })

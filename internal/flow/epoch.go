@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +60,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	e.guard = newGuard(e)
 	e.blockers = newBlockers(e)
 	e.sources = store.New(store.Options{
-		Keep:    func(o *unstructured.Unstructured) bool { return boundary.Keeps(f.Rules, o, f.Pairs) },
+		Keep:    func(o *unstructured.Unstructured) bool { return boundary.Keeps(f.Rules, o, f.Naming) },
 		Trim:    func(o *unstructured.Unstructured) { o.SetManagedFields(nil) },
 		Listing: e.guard.suspend,
 		Changed: e.sourceChanged,
@@ -151,9 +153,15 @@ func (e *epoch) synced() bool { return e.sources.AllSynced() && e.twins.AllSynce
 
 // ready reports whether both sides are listed as far as a source is concerned.
 func (e *epoch) ready(key types.NamespacedName) bool {
-	place, ok := boundary.TwinName(key, e.Pairs)
-	return (len(e.Rules) == 0 || e.sources.Synced(key.Namespace) || !e.sourceScope(key.Namespace)) &&
-		(!ok || e.twins.Synced(place.Namespace))
+	if len(e.Rules) > 0 && e.sourceScope(key.Namespace) && !e.sources.Synced(key.Namespace) {
+		return false
+	}
+	for _, namespace := range boundary.TwinNamespaces(e.Rules, e.Naming, key.Namespace) {
+		if !e.twins.Synced(namespace) {
+			return false
+		}
+	}
+	return true
 }
 
 // sourceScope reports whether a namespace is watched for sources at all; one that is not has none.
@@ -268,8 +276,7 @@ func (e *epoch) namespaceChanged(name string) {
 		}
 	}
 	e.enqueue(func(source types.NamespacedName) bool {
-		place, ok := boundary.TwinName(source, e.Pairs)
-		return ok && (name == "" || place.Namespace == name)
+		return name == "" || slices.Contains(boundary.TwinNamespaces(e.Rules, e.Naming, source.Namespace), name)
 	})
 }
 
@@ -335,39 +342,61 @@ func (e *epoch) schemas() (remote, status *boundary.Schema) {
 	return e.plan.schema, e.plan.statusSchema
 }
 
-// waitList remembers which sources wait for a place on the other side.
+// waitList remembers which sources wait for which places on the other side.
 type waitList struct {
-	mu     sync.Mutex
-	places map[types.NamespacedName]map[types.NamespacedName]bool
+	mu      sync.Mutex
+	sources map[types.NamespacedName]map[types.NamespacedName]bool // by place
+	places  map[types.NamespacedName]map[types.NamespacedName]bool // by source
 }
 
 func (w *waitList) wait(place, source types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.places == nil {
+	if w.sources == nil {
+		w.sources = map[types.NamespacedName]map[types.NamespacedName]bool{}
 		w.places = map[types.NamespacedName]map[types.NamespacedName]bool{}
 	}
-	if w.places[place] == nil {
-		w.places[place] = map[types.NamespacedName]bool{}
-	}
-	w.places[place][source] = true
+	put(w.sources, place, source)
+	put(w.places, source, place)
 }
 
+// done ends the waiting of a source for a place.
 func (w *waitList) done(place, source types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.places[place], source)
-	if len(w.places[place]) == 0 {
-		delete(w.places, place)
-	}
+	take(w.sources, place, source)
+	take(w.places, source, place)
 }
 
+// leave ends all waiting of a source, and returns the places that it waited for.
+func (w *waitList) leave(source types.NamespacedName) []types.NamespacedName {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	places := slices.Collect(maps.Keys(w.places[source]))
+	for _, place := range places {
+		take(w.sources, place, source)
+	}
+	delete(w.places, source)
+	return places
+}
+
+// at returns the sources that wait for a place.
 func (w *waitList) at(place types.NamespacedName) []types.NamespacedName {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var sources []types.NamespacedName
-	for source := range w.places[place] {
-		sources = append(sources, source)
+	return slices.Collect(maps.Keys(w.sources[place]))
+}
+
+func put(m map[types.NamespacedName]map[types.NamespacedName]bool, key, value types.NamespacedName) {
+	if m[key] == nil {
+		m[key] = map[types.NamespacedName]bool{}
 	}
-	return sources
+	m[key][value] = true
+}
+
+func take(m map[types.NamespacedName]map[types.NamespacedName]bool, key, value types.NamespacedName) {
+	delete(m[key], value)
+	if len(m[key]) == 0 {
+		delete(m, key)
+	}
 }

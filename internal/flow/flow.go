@@ -42,7 +42,7 @@ type Options struct {
 	// Rules are the rules of the kind; Removed those of earlier runs that are to be wound down (D5).
 	Rules   []*boundary.Rule
 	Removed []boundary.RemovedRule
-	Pairs   boundary.NamespacePairs
+	Naming  boundary.Naming
 	// TwinNamespaces are the remote namespaces in which twins belong; nil: any. FormerNamespaces are those in which
 	// twins of earlier runs may be left, by the ledger.
 	TwinNamespaces, FormerNamespaces []string
@@ -382,7 +382,7 @@ func (f *Flow) scopesOf(ctx context.Context, c *cluster.Cluster, r cluster.Resou
 func (f *Flow) sourceNamespaces() ([]string, bool) {
 	set := map[string]bool{}
 	for _, rule := range f.Rules {
-		names, ok := rule.SourceNamespaces(f.Pairs)
+		names, ok := rule.SourceNamespaces(f.Naming)
 		if !ok {
 			return nil, false
 		}

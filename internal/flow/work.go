@@ -33,16 +33,30 @@ func (e *epoch) handle(ctx context.Context, key types.NamespacedName) {
 	if !e.ready(key) {
 		return // queued again when it is listed
 	}
-	place, paired := boundary.TwinName(key, e.Pairs)
-	for _, twin := range e.twins.ByIndex(key) {
+	source, twins := e.sources.Get(key), e.twins.ByIndex(key)
+	var place types.NamespacedName
+	belongs := false
+	if source != nil {
+		place, belongs = boundary.Belongs(e.Rules, source, e.Naming, stampedRule(twins))
+	}
+	for _, twin := range twins {
 		at := types.NamespacedName{Namespace: twin.GetNamespace(), Name: twin.GetName()}
-		if !paired || at != place {
+		if !belongs || at != place {
 			e.settle(ctx, key, at)
 		}
 	}
-	if paired {
+	if belongs || len(twins) == 0 {
 		e.settle(ctx, key, place)
 	}
+}
+
+// stampedRule returns the rule in the stamp of one of a source's twins; empty: it has none.
+func stampedRule(twins []*unstructured.Unstructured) string {
+	for _, twin := range twins {
+		stamp, _ := boundary.ReadStamp(twin)
+		return stamp.Rule
+	}
+	return ""
 }
 
 // settle decides about a source and one place, and acts, until there is nothing left to do at once.
@@ -93,8 +107,8 @@ func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured,
 	source := e.sources.Get(key)
 	st := e.states.get(key)
 	in := boundary.Input{
-		Identity: e.Identity, Rules: e.Rules, Removed: e.Options.Removed, Pairs: e.Pairs,
-		Key: key, Source: source, Place: place, Twin: twin,
+		Identity: e.Identity, Rules: e.Rules, Removed: e.Options.Removed, Naming: e.Naming,
+		Key: key, Source: source, Place: place, Twin: twin, Stamped: stampedRule(e.twins.ByIndex(key)),
 		Memory: st.memory, Guard: e.guard.get(), Now: time.Now(),
 	}
 	if twin != nil {

@@ -2,7 +2,6 @@ package rbac
 
 import (
 	"slices"
-	"strings"
 
 	"isthmus.dev/isthmus/internal/boundary"
 )
@@ -45,7 +44,7 @@ func always(o Options) []need {
 func needsOf(o Options, rule *boundary.Rule, resource Resource, where place) []need {
 	group := rule.Kind.Group
 	var needs []need
-	if isCustom(group) {
+	if !boundary.BuiltinGroup(group) {
 		// Whether the kind is served, and by which definition.
 		needs = append(needs, need{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", names: []string{resource.Name + "." + group}, verbs: watch, cluster: true})
 	}
@@ -75,20 +74,6 @@ func needsOf(o Options, rule *boundary.Rule, resource Resource, where place) []n
 	return needs
 }
 
-// builtinGroups are the API groups that a cluster serves by itself although their names hold a dot. The kinds of any
-// other group with a dot come from a CustomResourceDefinition, or from an aggregated API, which a grant on a definition
-// that does not exist does no harm.
-var builtinGroups = []string{
-	"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io",
-	"authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
-	"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io",
-	"rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
-}
-
-func isCustom(group string) bool {
-	return strings.Contains(group, ".") && !slices.Contains(builtinGroups, group)
-}
-
 // place is where a rule's objects are on one side: anywhere, or in some namespaces.
 type place struct {
 	anywhere   bool
@@ -100,29 +85,13 @@ func placeOf(o Options, rule *boundary.Rule, resource Resource) place {
 	if resource.ClusterScoped {
 		return place{anywhere: true}
 	}
-	locals, listed := rule.Namespaces.Literal()
-	if o.Namespaces != nil {
-		locals, listed = nil, true
-		for local := range o.Namespaces {
-			if rule.Namespaces.Admits(local) {
-				locals = append(locals, local)
-			}
-		}
+	find := rule.SourceNamespaces
+	if o.Side == Remote {
+		find = rule.TwinNamespaces
 	}
+	namespaces, listed := find(o.Naming)
 	if !listed {
 		return place{anywhere: true}
 	}
-	where := place{namespaces: []string{}}
-	for _, namespace := range locals {
-		if o.Side == Remote {
-			var ok bool
-			if namespace, ok = o.Namespaces.Remote(namespace); !ok {
-				continue
-			}
-		}
-		where.namespaces = append(where.namespaces, namespace)
-	}
-	slices.Sort(where.namespaces)
-	where.namespaces = slices.Compact(where.namespaces)
-	return where
+	return place{namespaces: namespaces}
 }

@@ -26,8 +26,8 @@ const (
 type Options struct {
 	// Rules are those to run.
 	Rules []*boundary.Rule
-	// Namespaces are the counterparts of local namespaces.
-	Namespaces boundary.NamespacePairs
+	// Naming says where twins belong; nil: under the same names.
+	Naming boundary.Naming
 	// CreateNamespaces says whether missing counterparts are created.
 	CreateNamespaces bool
 	// Events says whether Events are written on the sources.
@@ -78,6 +78,9 @@ func grantsFor(o Options) (grantSet, error) {
 	}
 	if o.Resources == nil {
 		o.Resources = func(kind schema.GroupVersionKind) (Resource, error) { return Guess(kind), nil }
+	}
+	if o.Naming == nil {
+		o.Naming = boundary.SameName{}
 	}
 	grants := grantSet{}
 	for _, n := range always(o) {

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"isthmus.dev/isthmus/internal/boundary"
+)
+
+// virtual reports whether twins are named by vCluster's scheme.
+func (c *compiler) virtual() bool { return c.file.Naming == NamingVirtualCluster }
+
+// checkNaming checks the scheme of names and what goes with it.
+func (c *compiler) checkNaming() {
+	p, v := field.NewPath("virtualCluster"), c.file.VirtualCluster
+	written := func(path string) bool { _, ok := c.values[path]; return ok }
+	switch {
+	case !c.virtual():
+		if written("virtualCluster") {
+			c.errorf(p, "belongs to naming: VirtualCluster: set that too, or remove it")
+		}
+		return
+	case !written("virtualCluster"):
+		c.errorf(field.NewPath("naming"), "VirtualCluster needs virtualCluster: give it name and hostNamespace")
+		return
+	}
+	if fault := first(validation.IsDNS1123Label(v.Name)); fault != "" && c.sound(p.Child("name")) {
+		c.errorf(p.Child("name"), "%s is no name of a virtual cluster: %s", show(v.Name), fault)
+	}
+	c.checkHostNamespace(v.HostNamespace, p.Child("hostNamespace"))
+	if written("namespaces") {
+		c.errorf(field.NewPath("namespaces"), "contradicts naming: VirtualCluster, under which all namespaces land in %s: remove one of them", v.HostNamespace)
+	}
+	if c.file.CreateNamespaces {
+		c.errorf(field.NewPath("createNamespaces"), "contradicts naming: VirtualCluster: host namespaces are the host's own; remove it")
+	}
+}
+
+// checkHostNamespace checks the name of a namespace of the host cluster.
+func (c *compiler) checkHostNamespace(name string, p *field.Path) {
+	if !c.sound(p) {
+		return
+	}
+	if fault := first(validation.IsDNS1123Label(name)); fault != "" {
+		c.errorf(p, "%s is no namespace name: %s", show(name), fault)
+	} else if isSystemNamespace(name) {
+		c.errorf(p, "%s can't be written to: namespaces that start with kube- belong to the host cluster; choose another", name)
+	}
+}
+
+// hostNamespace reads the shared host namespace of a rule.
+func (c *compiler) hostNamespace(e *SyncResource, p *field.Path) string {
+	at := p.Child("hostNamespace")
+	if _, written := c.values[at.String()]; !written {
+		return ""
+	}
+	if !c.virtual() {
+		c.errorf(at, "belongs to naming: VirtualCluster: map namespaces with namespaces instead")
+		return ""
+	}
+	c.checkHostNamespace(e.HostNamespace, at)
+	if e.HostNamespace == c.file.VirtualCluster.HostNamespace {
+		c.errorf(at, "is the virtual cluster's own host namespace, where twins go anyway: remove it")
+	}
+	return e.HostNamespace
+}
+
+// tenantProject reads the tenant from the name of the host namespace, vcluster-<tenant>--<cluster>. Another name fails:
+// a guess could give one tenant another's project.
+func (c *compiler) tenantProject(kind schema.GroupVersionKind, p *field.Path) string {
+	at := p.Child("enforceTenantProject")
+	switch {
+	case !c.virtual():
+		c.errorf(at, "belongs to naming: VirtualCluster: remove it")
+		return ""
+	case kind.Kind != "" && !boundary.NamesProject(kind):
+		c.errorf(at, "%s names no project: remove it", kind.Kind)
+		return ""
+	}
+	namespace := c.file.VirtualCluster.HostNamespace
+	rest, ok := strings.CutPrefix(namespace, "vcluster-")
+	tenant, cluster, found := strings.Cut(rest, "--")
+	if !ok || !found || tenant == "" || cluster == "" {
+		c.errorf(at, "can't tell the tenant from virtualCluster.hostNamespace %s: expected vcluster-<tenant>--<cluster>", show(namespace))
+		return ""
+	}
+	return tenant
+}
+
+// patches compiles the patches of an entry.
+func (c *compiler) patches(e *SyncResource, p *field.Path) *boundary.Patches {
+	before := len(c.errs)
+	var patches []boundary.Patch
+	for i, entry := range e.Patches {
+		at := p.Child("patches").Index(i)
+		if !c.sound(at) {
+			continue
+		}
+		path, err := boundary.ParsePath(entry.Path)
+		if err != nil {
+			c.errorf(at.Child("path"), "%v", err)
+			continue
+		}
+		patch := boundary.Patch{Path: path, Type: entry.Type}
+		if err := patch.Validate(); err != nil {
+			c.errorf(at.Child("path"), "%v", err)
+			continue
+		}
+		patches = append(patches, patch)
+	}
+	if len(c.errs) > before || len(patches) == 0 {
+		return nil
+	}
+	compiled, err := boundary.CompilePatches(patches)
+	if err != nil {
+		c.errorf(p.Child("patches"), "%v", err)
+	}
+	return compiled
+}
