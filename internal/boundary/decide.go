@@ -61,7 +61,12 @@ func (d *decider) decide() {
 		}
 		return
 	}
-	if place, _ := in.Naming.Place(chosen.rule, in.Key); place != in.Place {
+	place, err := in.Naming.Place(chosen.rule, in.Source)
+	if err != nil { // a twin that exists stays as it is, as with an opt-in that can't be read
+		d.refuse(ReasonInvalidTargetName, UntilChange, err.Error())
+		return
+	}
+	if place != in.Place {
 		// Its namespace pair changed, or it moved to a rule with another one.
 		d.because("its place is no longer %s", FormatName(in.Place))
 		if provenance == OursForThis {
@@ -172,7 +177,9 @@ func (d *decider) withTwin(stamp Stamp) {
 			if in.Source.GetGeneration() != stamp.SourceGeneration {
 				d.reportUndeclared() // what changed may be a field that does not cross
 			}
-			d.returnStatusOr(rule, true, func() { d.nothing("in step") })
+			d.mirrorStatusOr(rule, func() {
+				d.returnStatusOr(rule, true, func() { d.nothing("in step") })
+			})
 			return
 		}
 		drift = "fields that had been handed over are the source's again"

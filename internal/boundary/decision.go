@@ -83,7 +83,7 @@ type Input struct {
 
 	// Undeclared are the paths of the source that the remote schema does not declare (O7).
 	Undeclared []Path
-	// StatusSchema is what the source's side declares of status; nil: anything.
+	// StatusSchema is what the side that status is written to declares of it; nil: anything.
 	StatusSchema *Schema
 	Memory       Memory
 	Guard        Guard
@@ -102,6 +102,8 @@ const (
 	Release      Action = "release"
 	ReturnStatus Action = "return-status"
 	ClearStatus  Action = "clear-status"
+	// MirrorStatus writes a source's status to its mirror (M2).
+	MirrorStatus Action = "mirror-status"
 	Hold         Action = "hold"
 	Refuse       Action = "refuse"
 )
@@ -140,6 +142,8 @@ const (
 	ReasonCreateFailed Reason = "CreateFailed"
 	ReasonUpdateFailed Reason = "UpdateFailed"
 	ReasonDeleteFailed Reason = "DeleteFailed"
+	// ReasonInvalidTargetName: what a source says about its twin's place can't be.
+	ReasonInvalidTargetName Reason = "InvalidTargetName"
 )
 
 // Event is something to tell on the source.
@@ -165,7 +169,7 @@ type Decision struct {
 	UID             types.UID
 	ResourceVersion string
 
-	// Status is the value for ReturnStatus; StatusHash its hash (also of a cleared one).
+	// Status is the value for ReturnStatus and MirrorStatus; StatusHash its hash (also of a cleared one).
 	Status     any
 	StatusHash string
 	// StatusRefused: the source has another status than it should, because its cluster refuses that one.

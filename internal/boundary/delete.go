@@ -30,7 +30,7 @@ func (d *decider) selected() bool {
 func (d *decider) mayStand(stamp Stamp) bool {
 	for _, rule := range d.in.Rules {
 		if rule.Name == stamp.Rule {
-			narrowed := len(rule.Namespaces.Include)+len(rule.Namespaces.Exclude) > 0 || d.in.Naming.Counterparts() != nil
+			narrowed := len(rule.Namespaces.Include)+len(rule.Namespaces.Exclude) > 0 || d.in.Naming.Sources() != nil
 			return rule.ReturnStatus && (d.in.Source != nil || rule.Policy != PolicyAll || !rule.Selector.Empty() ||
 				narrowed && d.in.Evidence == Inferred)
 		}

@@ -276,7 +276,7 @@ func checkInvariants(in Input, d Decision) string {
 	if in.Twin != nil {
 		provenance = in.Identity.Provenance(in.Twin, in.Key)
 	}
-	place, ok := in.Naming.Place(nil, in.Key)
+	place, ok := placeOf(in)
 	switch d.Action {
 	case Create:
 		metadata := asObject(d.Body["metadata"])

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	west      = Identity{Cluster: "west", Instance: "main", ClusterUID: "uid-west"}
+	west      = Identity{Cluster: "west", Instance: "main", Home: "west", ClusterUID: "uid-west"}
 	widgetGVK = schema.GroupVersionKind{Group: "example.io", Version: "v1", Kind: "Widget"}
 	noon      = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 )
@@ -348,4 +348,13 @@ func wanted(in *Input) desired {
 		panic(err)
 	}
 	return d
+}
+
+// placeOf is where the source's twin belongs under SameName.
+func placeOf(in Input) (types.NamespacedName, bool) {
+	source := &unstructured.Unstructured{}
+	source.SetNamespace(in.Key.Namespace)
+	source.SetName(in.Key.Name)
+	place, err := in.Naming.Place(nil, source)
+	return place, err == nil && in.Naming.Admits(nil, in.Key.Namespace)
 }

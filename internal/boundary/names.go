@@ -11,14 +11,15 @@ import (
 
 // Naming says where twins belong, and what they are called there (N1, N3).
 type Naming interface {
-	// Place returns where the twin of a source belongs under a rule; ok is false when its namespace has no counterpart.
-	Place(rule *Rule, source types.NamespacedName) (place types.NamespacedName, ok bool)
-	// Namespace returns the namespace of the twins of a namespace's sources under a rule.
-	Namespace(rule *Rule, source string) (namespace string, ok bool)
-	// Single returns the one namespace that all twins of a rule go into, if the naming has but one.
-	Single(rule *Rule) (namespace string, ok bool)
-	// Counterparts returns the namespaces that have a counterpart, where only some have one; nil: all have.
-	Counterparts() []string
+	// Admits reports whether the sources of a namespace have a place at all; "" stands for cluster-scoped ones.
+	Admits(rule *Rule, namespace string) bool
+	// Sources returns the namespaces whose sources have a place, where only some have one; nil: any may.
+	Sources() []string
+	// Place returns where the twin of an admitted source belongs. An error says what is wrong with what the source
+	// itself says about it.
+	Place(rule *Rule, source *unstructured.Unstructured) (types.NamespacedName, error)
+	// Targets returns the namespaces in which the twins of a namespace's sources can be; nil: any.
+	Targets(rule *Rule, namespace string) []string
 	// Translator translates the references in a rule's sources.
 	Translator(rule *Rule) Translator
 	// Mark adds the naming's own labels and annotations to those of a twin, and translates label keys (P1). It changes
@@ -28,32 +29,43 @@ type Naming interface {
 
 // SameName keeps names; the namespace becomes its counterpart.
 type SameName struct {
-	// Pairs are the counterparts of the local namespaces; nil: those of the same names.
+	// Pairs are the counterparts of the sources' namespaces; nil: those of the same names.
 	Pairs NamespacePairs
-	// Origin is the local cluster's ID, for references to namespaces without a counterpart.
+	// Origin is the sources' cluster ID, for references to namespaces without a counterpart.
 	Origin string
 }
 
 var _ Naming = SameName{}
 
-// Place implements Naming.
-func (n SameName) Place(rule *Rule, source types.NamespacedName) (types.NamespacedName, bool) {
-	namespace, ok := n.Namespace(rule, source.Namespace)
-	return types.NamespacedName{Namespace: namespace, Name: source.Name}, ok
+// Admits implements Naming.
+func (n SameName) Admits(_ *Rule, namespace string) bool {
+	_, ok := n.Pairs.Remote(namespace)
+	return ok || namespace == ""
 }
 
-// Namespace implements Naming.
-func (n SameName) Namespace(_ *Rule, source string) (string, bool) { return n.Pairs.Remote(source) }
-
-// Single implements Naming.
-func (SameName) Single(*Rule) (string, bool) { return "", false }
-
-// Counterparts implements Naming.
-func (n SameName) Counterparts() []string {
+// Sources implements Naming.
+func (n SameName) Sources() []string {
 	if n.Pairs == nil {
 		return nil
 	}
 	return sortedKeys(n.Pairs)
+}
+
+// Place implements Naming.
+func (n SameName) Place(_ *Rule, source *unstructured.Unstructured) (types.NamespacedName, error) {
+	place := nameOf(source)
+	if place.Namespace != "" {
+		place.Namespace, _ = n.Pairs.Remote(place.Namespace)
+	}
+	return place, nil
+}
+
+// Targets implements Naming.
+func (n SameName) Targets(_ *Rule, namespace string) []string {
+	if target, ok := n.Pairs.Remote(namespace); ok {
+		return []string{target}
+	}
+	return []string{}
 }
 
 // Translator implements Naming.
@@ -72,29 +84,31 @@ type VirtualClusterNaming struct {
 
 var _ Naming = VirtualClusterNaming{}
 
+// Admits implements Naming: all namespaces have a place.
+func (VirtualClusterNaming) Admits(*Rule, string) bool { return true }
+
+// Sources implements Naming.
+func (VirtualClusterNaming) Sources() []string { return nil }
+
 // Place implements Naming.
-func (n VirtualClusterNaming) Place(rule *Rule, source types.NamespacedName) (types.NamespacedName, bool) {
-	namespace, _ := n.Namespace(rule, source.Namespace)
-	name := n.Cluster.HostName(source.Namespace, source.Name)
-	if rule.HostNamespace != "" {
-		name = n.Cluster.SharedName(source.Namespace, source.Name)
+func (n VirtualClusterNaming) Place(rule *Rule, source *unstructured.Unstructured) (types.NamespacedName, error) {
+	namespace, name := source.GetNamespace(), source.GetName()
+	switch {
+	case namespace == "":
+		return types.NamespacedName{Name: n.Cluster.HostNameCluster(name)}, nil
+	case rule.HostNamespace != "":
+		return types.NamespacedName{Namespace: rule.HostNamespace, Name: n.Cluster.SharedName(namespace, name)}, nil
 	}
-	return types.NamespacedName{Namespace: namespace, Name: name}, true
+	return types.NamespacedName{Namespace: n.Cluster.HostNamespace, Name: n.Cluster.HostName(namespace, name)}, nil
 }
 
-// Namespace implements Naming.
-func (n VirtualClusterNaming) Namespace(rule *Rule, _ string) (string, bool) { return n.Single(rule) }
-
-// Single implements Naming.
-func (n VirtualClusterNaming) Single(rule *Rule) (string, bool) {
+// Targets implements Naming.
+func (n VirtualClusterNaming) Targets(rule *Rule, _ string) []string {
 	if rule.HostNamespace != "" {
-		return rule.HostNamespace, true
+		return []string{rule.HostNamespace}
 	}
-	return n.Cluster.HostNamespace, true
+	return []string{n.Cluster.HostNamespace}
 }
-
-// Counterparts implements Naming.
-func (VirtualClusterNaming) Counterparts() []string { return nil }
 
 // Translator implements Naming.
 func (n VirtualClusterNaming) Translator(rule *Rule) Translator {
@@ -121,40 +135,44 @@ func (n VirtualClusterNaming) Mark(rule *Rule, source *unstructured.Unstructured
 }
 
 // Belongs returns where the twin of a source belongs, by the rule that takes it; stamped is the rule in the stamp of a
-// twin that it has. ok is false when no rule takes it.
+// twin that it has. ok is false when no rule takes it, or its place can't be told.
 func Belongs(rules []*Rule, source *unstructured.Unstructured, naming Naming, stamped string) (place types.NamespacedName, ok bool) {
 	chosen := chooseRule(rules, source, naming, stamped)
 	if chosen.rule == nil {
 		return types.NamespacedName{}, false
 	}
-	return naming.Place(chosen.rule, nameOf(source))
+	place, err := naming.Place(chosen.rule, source)
+	return place, err == nil
 }
 
-// TwinNamespaces returns the namespaces of the twins of a namespace's sources, under any of the rules.
-func TwinNamespaces(rules []*Rule, naming Naming, source string) []string {
+// Targets returns the namespaces in which the twins of a namespace's sources can be, under any of the rules; nil: any.
+func Targets(rules []*Rule, naming Naming, namespace string) []string {
 	set := map[string]bool{}
 	for _, rule := range rules {
-		if namespace, ok := naming.Namespace(rule, source); ok {
-			set[namespace] = true
+		targets := naming.Targets(rule, namespace)
+		if targets == nil {
+			return nil
+		}
+		for _, target := range targets {
+			set[target] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(set))
+	return slices.AppendSeq([]string{}, maps.Keys(set))
 }
 
-// SourceNamespaces returns the local namespaces that a rule's sources can be in, where these can be listed: from those
-// that have counterparts, or from an inclusion without wildcards.
+// SourceNamespaces returns the namespaces that a rule's sources can be in, where these can be listed: from those that
+// have a place, or from an inclusion without wildcards.
 func (r *Rule) SourceNamespaces(naming Naming) (namespaces []string, ok bool) {
 	candidates, ok := r.Namespaces.Literal()
-	counterparts := naming.Counterparts()
-	if counterparts != nil {
-		candidates, ok = counterparts, true
+	if some := naming.Sources(); some != nil {
+		candidates, ok = some, true
 	}
 	if !ok {
 		return nil, false
 	}
 	namespaces = []string{}
 	for _, name := range candidates {
-		if _, paired := naming.Namespace(r, name); paired && r.Namespaces.Admits(name) {
+		if naming.Admits(r, name) && r.Namespaces.Admits(name) {
 			namespaces = append(namespaces, name)
 		}
 	}
@@ -163,19 +181,25 @@ func (r *Rule) SourceNamespaces(naming Naming) (namespaces []string, ok bool) {
 
 // TwinNamespaces returns the namespaces that a rule's twins can be in, where these can be listed.
 func (r *Rule) TwinNamespaces(naming Naming) (namespaces []string, ok bool) {
-	if namespace, ok := naming.Single(r); ok {
-		return []string{namespace}, true
-	}
 	sources, ok := r.SourceNamespaces(naming)
 	if !ok {
-		return nil, false
+		// They may have but one place, wherever the sources are.
+		sources = []string{anyNamespace}
+		if targets := naming.Targets(r, anyNamespace); len(targets) != 1 || targets[0] == anyNamespace {
+			return nil, false
+		}
 	}
 	namespaces = []string{}
 	for _, source := range sources {
-		if namespace, paired := naming.Namespace(r, source); paired {
-			namespaces = append(namespaces, namespace)
+		targets := naming.Targets(r, source)
+		if targets == nil {
+			return nil, false
 		}
+		namespaces = append(namespaces, targets...)
 	}
 	slices.Sort(namespaces)
 	return slices.Compact(namespaces), true
 }
+
+// anyNamespace is no namespace's name: what it becomes, any becomes.
+const anyNamespace = "*"

@@ -10,8 +10,24 @@ import (
 // Direction says which side a rule's sources live on.
 type Direction string
 
-// ToRemote carries objects of the local cluster to the remote one ("toHost" in a file).
-const ToRemote Direction = "ToRemote"
+// The directions.
+const (
+	// ToRemote carries objects of the local cluster to the remote one ("toHost" in a file).
+	ToRemote Direction = "ToRemote"
+	// FromRemote copies objects of the remote cluster to the local one ("fromHost" in a file).
+	FromRemote Direction = "FromRemote"
+)
+
+// Mode says what a twin is to its source.
+type Mode string
+
+// The modes (M).
+const (
+	// ModeSync: the source's side owns the object, and the twin follows it (M1).
+	ModeSync Mode = "Sync"
+	// ModeMirror: the twin is a read-only import, status included (M2).
+	ModeMirror Mode = "Mirror"
+)
 
 // Policy says which of the objects that the selectors admit may cross (S3).
 type Policy string
@@ -62,6 +78,8 @@ type Rule struct {
 	Kind schema.GroupVersionKind
 	// Direction says where the sources live.
 	Direction Direction
+	// Mode is what a twin is to its source; a mirror only in direction FromRemote.
+	Mode Mode
 	// Policy is the opt-in or opt-out by annotation.
 	Policy Policy
 	// Selector selects sources by label; labels.Everything() selects all.
@@ -82,6 +100,12 @@ type Rule struct {
 	// HostNamespace is a host namespace that several virtual clusters share and in which the twins go; empty: the
 	// virtual cluster's own. Only under VirtualCluster naming.
 	HostNamespace string
+	// TargetNamespace is the local namespace that imports go into, unless their sources say otherwise.
+	TargetNamespace string
+	// VirtualControlledBy marks imports so that vCluster's own syncers leave them alone.
+	VirtualControlledBy bool
+	// ClusterScoped lets a cluster-scoped kind cross under vCluster's names (S6).
+	ClusterScoped bool
 	// TenantProject, when not empty, is written last to where the kind names its project, whatever the source says there
 	// (the table of kinds knows where).
 	TenantProject string
@@ -171,8 +195,8 @@ func (p NamespacePairs) Remote(local string) (remote string, ok bool) {
 
 // Identity is who decides: it goes into the stamp of every twin (P1).
 type Identity struct {
-	// Cluster is the cluster ID of the source's cluster.
-	Cluster string
+	// Cluster is the cluster ID of the source's cluster, Home that of the writing Isthmus: the same in direction ToRemote.
+	Cluster, Home string
 	// Instance tells several Isthmuses of one cluster apart.
 	Instance string
 	// ClusterUID is the UID of the namespace kube-system of the source's cluster.
@@ -181,5 +205,20 @@ type Identity struct {
 
 // Writer returns the value of the stamp's annotation "writer".
 func (id Identity) Writer() string {
-	return id.Cluster + "/" + id.Instance + "/" + id.ClusterUID
+	return id.Home + "/" + id.Instance + "/" + id.ClusterUID
+}
+
+// Inverse returns the pairs seen from the other side: remote to local. Where two local namespaces share a counterpart,
+// the first by name has it.
+func (p NamespacePairs) Inverse() NamespacePairs {
+	if p == nil {
+		return nil
+	}
+	inverse := NamespacePairs{}
+	for _, local := range sortedKeys(p) {
+		if _, taken := inverse[p[local]]; !taken {
+			inverse[p[local]] = local
+		}
+	}
+	return inverse
 }

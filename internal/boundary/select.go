@@ -47,7 +47,7 @@ func (r *Rule) Selects(source *unstructured.Unstructured, naming Naming) Selecti
 	if key, ok := copyMark(source, r.IncludeForeignCopies); ok {
 		return Selection{NotSelected, fmt.Sprintf("it is a copy itself: it carries %s", key)}
 	}
-	if _, ok := naming.Namespace(r, source.GetNamespace()); !ok {
+	if !naming.Admits(r, source.GetNamespace()) {
 		return Selection{NotSelected, fmt.Sprintf("namespace %s has no counterpart", source.GetNamespace())}
 	}
 	if !r.Namespaces.Admits(source.GetNamespace()) {

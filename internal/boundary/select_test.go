@@ -150,7 +150,7 @@ func TestS4_StampedObjectsAreNoSources(t *testing.T) {
 func TestS4_TwinsDoNotCrossAgain(t *testing.T) {
 	s := newScene(t).crossed()
 	back := newScene(t, func(in *Input) {
-		in.Identity = Identity{Cluster: "east", Instance: "main", ClusterUID: "uid-east"}
+		in.Identity = Identity{Cluster: "east", Instance: "main", Home: "east", ClusterUID: "uid-east"}
 		in.Source = s.Twin
 	})
 	expect{action: Nothing}.check(t, Decide(back.Input))

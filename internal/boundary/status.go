@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // returnStatusOr returns the twin's status to the source when the rule asks for it and it differs; else it goes on.
@@ -30,7 +32,19 @@ func (d *decider) returnStatusOr(rule *Rule, held bool, then func()) {
 		status = rule.Patches.BackTranslate(status, refs)
 	}
 	want := g.translate(status, source.Object["status"])
-	d.statusOr(want, then)
+	d.statusOr(source, want, then)
+}
+
+// mirrorStatusOr writes the source's status to its mirror when it differs, with observedGeneration in the mirror's own
+// generations (M2); else it goes on.
+func (d *decider) mirrorStatusOr(rule *Rule, then func()) {
+	if rule.Mode != ModeMirror {
+		then()
+		return
+	}
+	twin, source := d.in.Twin, d.in.Source
+	g := generations{twin: source.GetGeneration(), source: twin.GetGeneration(), held: true}
+	d.statusOr(twin, g.translate(source.Object["status"], twin.Object["status"]), then)
 }
 
 // clearStatusOr removes a status that was returned when there is no twin that it could speak of (T2).
@@ -39,13 +53,12 @@ func (d *decider) clearStatusOr(then func()) {
 		then()
 		return
 	}
-	d.statusOr(nil, then)
+	d.statusOr(d.in.Source, nil, then)
 }
 
-// statusOr writes a status to the source, whole, unless it is there already (T2).
-func (d *decider) statusOr(want any, then func()) {
-	source := d.in.Source
-	have := source.Object["status"]
+// statusOr writes a status to the source, or to a mirror, whole, unless it is there already (T2).
+func (d *decider) statusOr(to *unstructured.Unstructured, want any, then func()) {
+	have := to.Object["status"]
 	want = declared(d.in.StatusSchema, want)
 	if sameStatus(d.in.StatusSchema.FillDefaults(want), have) {
 		then()
@@ -62,7 +75,12 @@ func (d *decider) statusOr(want any, then func()) {
 		then()
 		return
 	}
-	d.out.UID, d.out.StatusHash = source.GetUID(), wantHash
+	d.out.UID, d.out.StatusHash = to.GetUID(), wantHash
+	if to == d.in.Twin {
+		d.out.Action, d.out.Status = MirrorStatus, want
+		d.because("the source's status differs from the mirror's")
+		return
+	}
 	if emptyStatus(want) {
 		d.out.Action = ClearStatus
 		d.because("the twin has no status, so the source keeps none")

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/config"
 	"isthmus.dev/isthmus/internal/rbac"
 )
@@ -60,7 +61,8 @@ func (f rbacFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	var guessed []string
-	options.Rules, options.Naming, options.CreateNamespaces, options.Events = c.Rules, c.Naming(""), c.CreateNamespaces, c.Events
+	options.Rules, options.CreateNamespaces, options.Events = c.Rules, c.CreateNamespaces, c.Events
+	options.Naming = func(direction boundary.Direction) boundary.Naming { return c.Naming(direction, "") }
 	options.Resources = func(kind schema.GroupVersionKind) (rbac.Resource, error) {
 		resource, err := lookup(kind)
 		if err == nil && resource.Guessed {

@@ -7,14 +7,12 @@ import (
 	"io"
 	"log/slog"
 	"os/signal"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"isthmus.dev/isthmus/internal/boundary"
@@ -101,7 +99,6 @@ func (o *syncOptions) check() error {
 type syncer struct {
 	*syncOptions
 	file          *config.Config
-	naming        boundary.Naming
 	log           *slog.Logger
 	metrics       *observe.Metrics
 	local, remote *cluster.Cluster
@@ -131,7 +128,7 @@ func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	s := &syncer{
-		syncOptions: o, file: file, naming: file.Naming(o.clusterID), waiting: "starting",
+		syncOptions: o, file: file, waiting: "starting",
 		log:     observe.NewLogger(stderr, level, o.logFormat == "json"),
 		metrics: observe.NewMetrics(version()),
 	}
@@ -173,38 +170,10 @@ func (s *syncer) serve(ctx context.Context) error {
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	events := observe.NewEvents(s.local.Clientset(), "isthmus", s.file.Events)
-	events.LogTo(s.log)
-	defer events.Shutdown()
-
-	identity := boundary.Identity{Cluster: s.clusterID, Instance: s.instance, ClusterUID: book.LocalUID()}
 	var flows []*flow.Flow
-	namespaces := s.remote.WatchNamespaces(ctx, s.twinNamespaces(s.file.Rules), func(name string) {
-		s.mu.Lock()
-		flows := s.flows
-		s.mu.Unlock()
-		for _, f := range flows {
-			f.NamespaceChanged(name)
-		}
-	})
-	for _, kind := range kindsOf(s.file.Rules, removed) {
-		o := flow.Options{
-			Identity: identity, Kind: kind, Naming: s.naming,
-			Local: s.local, Remote: s.remote, Namespaces: namespaces, CreateNamespaces: s.file.CreateNamespaces,
-			MassDeletion: s.file.MassDeletion, Ledger: book, Events: events, Metrics: s.metrics, Logger: s.log,
-		}
-		for _, rule := range s.file.Rules {
-			if rule.Kind.GroupKind() == kind.GroupKind() {
-				o.Rules = append(o.Rules, rule)
-			}
-		}
-		for _, rule := range removed {
-			if rule.GroupVersionKind().GroupKind() == kind.GroupKind() {
-				o.Removed = append(o.Removed, boundary.RemovedRule{Name: rule.Name, OnRemoval: rule.OnRemoval})
-			}
-		}
-		o.TwinNamespaces, o.FormerNamespaces = s.twinNamespaces(o.Rules), formerNamespaces(book, o)
-		flows = append(flows, flow.New(o))
+	for _, w := range s.ways(book) {
+		flows = append(flows, s.flowsOf(ctx, w, book, removed)...)
+		defer w.events.Shutdown()
 	}
 	s.mu.Lock()
 	s.flows, s.waiting = flows, ""
@@ -245,27 +214,6 @@ func (s *syncer) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 		return err
 	})
 	return book, err
-}
-
-// begin records the rules in the ledger and returns those that were removed since the last run.
-func (s *syncer) begin(ctx context.Context, book *ledger.Ledger) (removed []ledger.Rule, err error) {
-	var rules []ledger.Rule
-	for _, rule := range s.file.Rules {
-		names, ok := rule.TwinNamespaces(s.naming)
-		if !ok {
-			names = []string{ledger.Anywhere}
-		}
-		rules = append(rules, ledger.Rule{
-			Name: rule.Name, Group: rule.Kind.Group, Version: rule.Kind.Version, Kind: rule.Kind.Kind,
-			Direction: rule.Direction, OnRemoval: rule.OnRemoval, Namespaces: names,
-		})
-	}
-	err = s.retry(ctx, func() error {
-		var err error
-		removed, err = book.Begin(ctx, rules)
-		return err
-	})
-	return removed, err
 }
 
 // fatal marks an error that trying again does not help.
@@ -319,48 +267,4 @@ func (s *syncer) ready() (notes []string, err error) {
 		}
 	}
 	return notes, nil
-}
-
-// twinNamespaces returns the remote namespaces in which the twins of rules belong; nil: any.
-func (s *syncer) twinNamespaces(rules []*boundary.Rule) []string {
-	all := []string{}
-	for _, rule := range rules {
-		names, ok := rule.TwinNamespaces(s.naming)
-		if !ok {
-			return nil
-		}
-		all = append(all, names...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// formerNamespaces returns the remote namespaces in which twins of a flow's earlier runs may be left.
-func formerNamespaces(book *ledger.Ledger, o flow.Options) []string {
-	var all []string
-	for _, rule := range o.Rules {
-		all = append(all, book.Former(rule.Name)...)
-	}
-	for _, rule := range o.Removed {
-		all = append(all, book.Former(rule.Name)...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// kindsOf returns the kinds of all rules, in a stable order.
-func kindsOf(rules []*boundary.Rule, removed []ledger.Rule) []schema.GroupVersionKind {
-	var kinds []schema.GroupVersionKind
-	add := func(gvk schema.GroupVersionKind) {
-		if !slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool { return k.GroupKind() == gvk.GroupKind() }) {
-			kinds = append(kinds, gvk)
-		}
-	}
-	for _, rule := range rules {
-		add(rule.Kind)
-	}
-	for _, rule := range removed {
-		add(rule.GroupVersionKind())
-	}
-	return kinds
 }

@@ -16,7 +16,10 @@ import (
 )
 
 // directions says what a file's directions are called in rules.
-var directions = map[string]boundary.Direction{"toHost": boundary.ToRemote}
+var directions = map[string]boundary.Direction{"toHost": boundary.ToRemote, "fromHost": boundary.FromRemote}
+
+// modes says what a file's modes are called in rules.
+var modes = map[string]boundary.Mode{"sync": boundary.ModeSync, "mirror": boundary.ModeMirror}
 
 // compiler turns a file into a Config, and reports what contradicts or can't be.
 type compiler struct {
@@ -55,6 +58,7 @@ func (c *compiler) rule(i int) *boundary.Rule {
 		Name:          e.Name,
 		Kind:          c.kind(e, p),
 		Direction:     directions[e.Direction],
+		Mode:          modes[e.Mode],
 		Policy:        e.Policy,
 		Selector:      c.selector(e.Selector, p.Child("selector")),
 		ReturnStatus:  e.StatusSync,
@@ -66,7 +70,14 @@ func (c *compiler) rule(i int) *boundary.Rule {
 		Patches:       c.patches(e, p),
 		HostNamespace: c.hostNamespace(e, p),
 
+		TargetNamespace:      e.TargetNamespace,
+		VirtualControlledBy:  e.VirtualControlledBy,
+		ClusterScoped:        e.ClusterScoped,
 		IncludeForeignCopies: e.IncludeForeignCopies,
+	}
+	c.checkDirection(e, p)
+	if rule.Direction == boundary.ToRemote && rule.Mode == boundary.ModeMirror {
+		rule.Mode, rule.ReturnStatus = boundary.ModeSync, false // M2
 	}
 	if e.EnforceTenantProject {
 		rule.TenantProject = c.tenantProject(rule.Kind, p)

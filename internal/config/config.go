@@ -65,14 +65,23 @@ func Parse(name string, data []byte) (*Config, error) {
 	return c, nil
 }
 
-// Naming returns where twins belong; origin is the ID of the local cluster.
-func (c *Config) Naming(origin string) boundary.Naming {
-	if c.VirtualCluster == (boundary.VirtualCluster{}) {
-		return boundary.SameName{Pairs: c.Namespaces, Origin: origin}
+// Naming returns where the twins of a direction belong; local is the ID of the local cluster.
+func (c *Config) Naming(direction boundary.Direction, local string) boundary.Naming {
+	virtual := c.VirtualCluster != (boundary.VirtualCluster{})
+	switch {
+	case direction == boundary.FromRemote && virtual:
+		return boundary.Import{From: []string{c.VirtualCluster.HostNamespace}}
+	case direction == boundary.FromRemote:
+		return boundary.Import{Pairs: c.Namespaces.Inverse()}
+	case !virtual:
+		return boundary.SameName{Pairs: c.Namespaces, Origin: local}
 	}
 	kinds := map[schema.GroupKind]boundary.Placement{}
 	for _, rule := range c.Rules {
-		kinds[rule.Kind.GroupKind()] = boundary.Placement{Shared: rule.HostNamespace}
+		kinds[rule.Kind.GroupKind()] = boundary.Placement{
+			Shared: rule.HostNamespace, ClusterScoped: rule.ClusterScoped || rule.Direction == boundary.FromRemote && rule.Mode == boundary.ModeMirror,
+			Mirrored: rule.Direction == boundary.FromRemote,
+		}
 	}
 	return boundary.VirtualClusterNaming{Cluster: c.VirtualCluster, Kinds: kinds}
 }

@@ -100,11 +100,14 @@ type SyncResource struct {
 	APIVersion string `json:"apiVersion" required:"true" pattern:"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z]([-a-z0-9]*[a-z0-9])?$" example:"example.io/v1"`
 	// The kind, as manifests write it.
 	Kind string `json:"kind" required:"true" pattern:"^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$" example:"Widget"`
-	// Where the objects go: `toHost` carries local objects to the remote cluster.
-	Direction string `json:"direction" required:"true" enum:"toHost" later:"fromHost"`
-	// How they go: in `sync` the source's side owns the object, and the twin follows it.
-	Mode string `json:"mode" enum:"sync" later:"mirror" default:"sync"`
-	// Whether the twin's status is brought back to the source. The kind must have the status subresource.
+	// Where the objects go: `toHost` carries local objects to the remote cluster, `fromHost` copies remote objects to the
+	// local one. Under `naming: VirtualCluster` the latter come from the virtual cluster's own host namespace.
+	Direction string `json:"direction" required:"true" enum:"toHost,fromHost"`
+	// How they go: in `sync` the source's side owns the object, and the twin follows it. In `mirror` the twin is a
+	// read-only import, status included; with `toHost` that is `sync` without status.
+	Mode string `json:"mode" enum:"sync,mirror" default:"sync"`
+	// Whether the twin's status is brought back to the source. The kind must have the status subresource. Only with
+	// `direction: toHost`.
 	StatusSync bool `json:"statusSync" default:"false"`
 	// Which objects cross. Absent: all of them.
 	Selector Selector `json:"selector"`
@@ -115,6 +118,15 @@ type SyncResource struct {
 	// References in an object that are translated on the way, and back in its status. What no patch names crosses as it
 	// is written.
 	Patches []Patch `json:"patches" minItems:"1" example:"[{path: spec.secretName, type: rewriteName}]"`
+	// The local namespace that imports go in, unless the remote object says otherwise by the annotations
+	// `isthmus.dev/target-namespace` and `isthmus.dev/target-name` (or those under `kupe.cloud/`). It is created if need
+	// be. Only with `direction: fromHost`.
+	TargetNamespace string `json:"targetNamespace" example:"platform"`
+	// Whether imports are labelled so that vCluster's own syncers leave them alone. Only with `direction: fromHost`.
+	VirtualControlledBy bool `json:"virtualControlledBy" default:"false"`
+	// Whether the kind is cluster-scoped. Such kinds cross as a mirror with `direction: fromHost`, or with
+	// `naming: VirtualCluster`. `isthmus rbac` needs to be told where it can't ask a cluster.
+	ClusterScoped bool `json:"clusterScoped" default:"false"`
 	// A host namespace that several virtual clusters share, in which the rule's twins go instead of the virtual cluster's
 	// own. It must exist. RBAC can't tell its objects apart: whoever may read one tenant's may read them all, so do not
 	// put Secrets there. Only with `naming: VirtualCluster`.

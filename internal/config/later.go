@@ -14,15 +14,11 @@ type LaterField struct {
 var laterFields = map[reflect.Type][]LaterField{
 	reflect.TypeFor[File](): {
 		{"disable_event_filtering", "events that change nothing of what crosses are always left out"},
-		{"targetNamespace", "only direction `toHost` is supported"},
 	},
 	reflect.TypeFor[SyncResource](): {
-		{"targetNamespace", "only direction `toHost` is supported"},
-		{"virtualControlledBy", "only direction `toHost` is supported"},
 		{"specOwnership", "fields that others add to a twin stay"},
 		{"deletionPolicy", "a deleted source goes at once, and its twin after it"},
 		{"carryFinalizers", "finalizers do not cross"},
-		{"clusterScoped", "only namespaced kinds cross"},
 	},
 }
 

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -119,4 +121,48 @@ func (c *compiler) patches(e *SyncResource, p *field.Path) *boundary.Patches {
 		c.errorf(p.Child("patches"), "%v", err)
 	}
 	return compiled
+}
+
+// checkDirection refuses what does not go with an entry's direction.
+func (c *compiler) checkDirection(e *SyncResource, p *field.Path) {
+	refuse := func(key, why string) {
+		if _, written := c.values[p.Child(key).String()]; written {
+			c.errorf(p.Child(key), "%s: remove it", why)
+		}
+	}
+	switch e.Direction {
+	case "toHost":
+		refuse("targetNamespace", "belongs to direction: fromHost")
+		refuse("virtualControlledBy", "belongs to direction: fromHost")
+		if e.ClusterScoped && !c.virtual() {
+			c.errorf(p.Child("clusterScoped"), "cluster-scoped kinds go to the remote cluster only with naming: VirtualCluster, which tells them apart there")
+		}
+	case "fromHost":
+		if e.StatusSync {
+			c.errorf(p.Child("statusSync"), "status never goes from the local cluster to the remote one: remove it; mode: mirror brings the remote object's status")
+		}
+		refuse("patches", "references in imports stay as they are")
+		refuse("hostNamespace", "belongs to direction: toHost")
+		refuse("enforceTenantProject", "belongs to direction: toHost")
+		if e.ClusterScoped && e.Mode != "mirror" {
+			c.errorf(p.Child("clusterScoped"), "cluster-scoped kinds are imported only in mode: mirror")
+		}
+		if e.TargetNamespace != "" {
+			c.checkHostNamespace(e.TargetNamespace, p.Child("targetNamespace"))
+		}
+		for remote, locals := range c.counterparts() {
+			if len(locals) > 1 {
+				c.errorf(p.Child("direction"), "%s share the counterpart %s in namespaces, so where its objects go can't be told: give each its own", strings.Join(locals, " and "), remote)
+			}
+		}
+	}
+}
+
+// counterparts returns the local namespaces of each remote one.
+func (c *compiler) counterparts() map[string][]string {
+	out := map[string][]string{}
+	for _, local := range slices.Sorted(maps.Keys(c.file.Namespaces)) {
+		out[c.file.Namespaces[local]] = append(out[c.file.Namespaces[local]], local)
+	}
+	return out
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/observe"
 )
 
@@ -41,9 +42,9 @@ func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision)
 		e.queue.AddAfter(in.Key, wait)
 		return false
 	}
-	side := e.remote
-	if isStatus(d.Action) {
-		side = e.local
+	side := e.to
+	if d.Action == boundary.ReturnStatus || d.Action == boundary.ClearStatus {
+		side = e.from
 	}
 	trusted, err := side.trust(ctx)
 	if err != nil {
@@ -61,12 +62,16 @@ func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision)
 		return e.delete(ctx, in, d)
 	case boundary.Release:
 		return e.release(ctx, in, d)
+	case boundary.MirrorStatus:
+		return e.mirrorStatus(ctx, in, d)
 	default:
 		return e.writeStatus(ctx, in, d)
 	}
 }
 
-func isStatus(a boundary.Action) bool { return a == boundary.ReturnStatus || a == boundary.ClearStatus }
+func isStatus(a boundary.Action) bool {
+	return a == boundary.ReturnStatus || a == boundary.ClearStatus || a == boundary.MirrorStatus
+}
 
 // writing returns a context for a write: a stop does not cut it, but leaves it only so long.
 func writing(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -118,7 +123,7 @@ func (e *epoch) patchTwin(ctx context.Context, place types.NamespacedName, body 
 	if err != nil {
 		return nil, fmt.Errorf("encode the twin %s: %w", place, err)
 	}
-	return e.remote.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
+	return e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
 		Patch(ctx, place.Name, types.ApplyPatchType, encoded, metav1.PatchOptions{FieldManager: manager, Force: &force})
 }
 
@@ -140,7 +145,7 @@ func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *unstructur
 	e.tellUndeclared(in, d)
 	e.log.Debug(verb+" the twin", "source", in.Key, "twin", in.Place, "rule", d.Rule.Name, "reasons", d.Reasons)
 	e.tell(in, d.Events...)
-	e.tell(in, boundary.Event{Reason: reason, Message: fmt.Sprintf("%s %s %s on the remote cluster", verb, e.Kind.Kind, boundary.FormatName(in.Place))})
+	e.tell(in, boundary.Event{Reason: reason, Message: fmt.Sprintf("%s %s %s on the %s cluster", verb, e.Kind.Kind, boundary.FormatName(in.Place), e.to.Role())})
 }
 
 // delete deletes a twin in the state that was decided on.
@@ -151,7 +156,7 @@ func (e *epoch) delete(ctx context.Context, in boundary.Input, d boundary.Decisi
 		}
 	}
 	background := metav1.DeletePropagationBackground
-	err := e.remote.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(in.Place.Namespace).
+	err := e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(in.Place.Namespace).
 		Delete(ctx, in.Place.Name, metav1.DeleteOptions{
 			PropagationPolicy: &background,
 			Preconditions:     &metav1.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion},
@@ -165,7 +170,7 @@ func (e *epoch) delete(ctx context.Context, in boundary.Input, d boundary.Decisi
 	e.states.with(in.Key, func(s *state) { s.deleted = d.UID })
 	e.forget(ctx, in)
 	e.log.Debug("Deleted the twin", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
-	e.tell(in, boundary.Event{Reason: boundary.ReasonDeleted, Message: fmt.Sprintf("Deleted %s %s on the remote cluster", e.Kind.Kind, boundary.FormatName(in.Place))})
+	e.tell(in, boundary.Event{Reason: boundary.ReasonDeleted, Message: fmt.Sprintf("Deleted %s %s on the %s cluster", e.Kind.Kind, boundary.FormatName(in.Place), e.to.Role())})
 	return false // the watch tells when it is gone
 }
 
@@ -175,7 +180,7 @@ func (e *epoch) release(ctx context.Context, in boundary.Input, d boundary.Decis
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpPatch, err)
 	}
-	_, err = e.remote.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(in.Place.Namespace).
+	_, err = e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(in.Place.Namespace).
 		Patch(ctx, in.Place.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager})
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpPatch, err)
@@ -188,16 +193,35 @@ func (e *epoch) release(ctx context.Context, in boundary.Input, d boundary.Decis
 
 // writeStatus writes, or removes, the status of a source.
 func (e *epoch) writeStatus(ctx context.Context, in boundary.Input, d boundary.Decision) bool {
-	source, err := e.patchStatus(ctx, in.Key, d.UID, d.Status, in.Source.Object["status"] != nil)
+	source, err := e.patchStatus(ctx, e.from, e.plan.source, in.Key, d.UID, d.Status, in.Source.Object["status"] != nil)
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpPatch, err)
 	}
+	e.sources.Put(source)
+	e.statusWritten(in, d, source)
+	e.log.Debug("Returned the status", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
+	return true
+}
+
+// mirrorStatus writes the source's status to its mirror (M2).
+func (e *epoch) mirrorStatus(ctx context.Context, in boundary.Input, d boundary.Decision) bool {
+	mirror, err := e.patchStatus(ctx, e.to, e.plan.twin, in.Place, d.UID, d.Status, in.Twin.Object["status"] != nil)
+	if err != nil {
+		return e.failed(ctx, in, d, boundary.OpPatch, err)
+	}
+	e.twins.Put(mirror)
+	e.statusWritten(in, d, mirror)
+	e.log.Debug("Mirrored the status", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
+	return true
+}
+
+// statusWritten takes in that a status was written.
+func (e *epoch) statusWritten(in boundary.Input, d boundary.Decision, written *unstructured.Unstructured) {
 	e.metrics.Operation("status", "success")
 	now := time.Now()
 	e.metrics.Success(now)
 	e.queue.Forget(in.Key)
-	result := boundary.StatusHash(source.Object["status"])
-	e.sources.Put(source)
+	result := boundary.StatusHash(written.Object["status"])
 	e.states.with(in.Key, func(s *state) {
 		if !s.statusChanged.IsZero() {
 			e.metrics.StatusReturned(now.Sub(s.statusChanged))
@@ -209,12 +233,10 @@ func (e *epoch) writeStatus(ctx context.Context, in boundary.Input, d boundary.D
 			s.memory.StatusWritten, s.memory.StatusResult = d.StatusHash, result
 		}
 	})
-	e.log.Debug("Returned the status", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
-	return true
 }
 
-// patchStatus replaces, or removes, the whole status of the source that has this UID.
-func (e *epoch) patchStatus(ctx context.Context, key types.NamespacedName, uid types.UID, status any, present bool) (*unstructured.Unstructured, error) {
+// patchStatus replaces, or removes, the whole status of the object that has this UID.
+func (e *epoch) patchStatus(ctx context.Context, s *side, r cluster.Resource, key types.NamespacedName, uid types.UID, status any, present bool) (*unstructured.Unstructured, error) {
 	patch := []map[string]any{{"op": "test", "path": "/metadata/uid", "value": string(uid)}}
 	switch {
 	case status != nil:
@@ -226,7 +248,7 @@ func (e *epoch) patchStatus(ctx context.Context, key types.NamespacedName, uid t
 	if err != nil {
 		return nil, fmt.Errorf("encode the status of %s: %w", key, err)
 	}
-	return e.local.Dynamic().Resource(e.plan.source.GroupVersionResource).Namespace(key.Namespace).
+	return s.Dynamic().Resource(r.GroupVersionResource).Namespace(key.Namespace).
 		Patch(ctx, key.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager}, "status")
 }
 
@@ -234,7 +256,7 @@ func (e *epoch) patchStatus(ctx context.Context, key types.NamespacedName, uid t
 // twin, of which the status speaks, is about to go (T2).
 func (e *epoch) clearUnselected(ctx context.Context, in boundary.Input) error {
 	stamp, _ := boundary.ReadStamp(in.Twin)
-	_, err := e.patchStatus(ctx, in.Key, stamp.SourceUID, nil, true)
+	_, err := e.patchStatus(ctx, e.from, e.plan.source, in.Key, stamp.SourceUID, nil, true)
 	if answer, _ := boundary.Classify(boundary.OpPatch, err); answer == boundary.Gone || answer == boundary.Stale {
 		return nil // it is gone, another one stands there, or it has no status
 	}
@@ -248,13 +270,13 @@ func (e *epoch) createNamespace(ctx context.Context, name string) (created bool,
 		return false, err
 	}
 	force := true
-	_, err = e.remote.Dynamic().Resource(namespaceResource).
+	_, err = e.to.Dynamic().Resource(namespaceResource).
 		Patch(ctx, name, types.ApplyPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager, Force: &force})
 	if apierrors.IsConflict(err) {
 		return false, nil
 	}
 	if err == nil {
-		e.log.Info("Created a namespace on the remote cluster", "namespace", name)
+		e.log.Info("Created a namespace", "side", e.to.Role(), "namespace", name)
 	}
 	return err == nil, err
 }

@@ -141,8 +141,8 @@ func (e *epoch) failed(ctx context.Context, in boundary.Input, d boundary.Decisi
 		return false
 	case boundary.Unknown, boundary.Unauthenticated:
 		if isConnection(err) {
-			e.remote.doubt()
-			e.local.doubt()
+			e.to.doubt()
+			e.from.doubt()
 		}
 		e.states.with(in.Key, func(s *state) { s.uncertain = op != boundary.OpPatch })
 		e.states.settle(in.Key, pending)
@@ -175,7 +175,7 @@ func (e *epoch) fault(in boundary.Input, d boundary.Decision, answer boundary.An
 		*faults++
 		switch retryAt := time.Now().Add(wait); {
 		case isStatus(d.Action):
-			s.memory.StatusFault, s.memory.StatusRetryAt = boundary.StatusFault(d.StatusHash, in.Source.Object["status"]), retryAt
+			s.memory.StatusFault, s.memory.StatusRetryAt = boundary.StatusFault(d.StatusHash, statusOf(in, d)), retryAt
 		case d.Hash != "":
 			s.memory.FaultHash, s.memory.Fault, s.memory.RetryAt = d.Hash, message, retryAt
 		}
@@ -189,9 +189,17 @@ func (e *epoch) fault(in boundary.Input, d boundary.Decision, answer boundary.An
 	e.tell(in, boundary.Event{Warning: true, Reason: reasonOf(d.Action), Message: fmt.Sprintf("%s: %s", answer, message)})
 }
 
+// statusOf returns the status that a status action would replace.
+func statusOf(in boundary.Input, d boundary.Decision) any {
+	if d.Action == boundary.MirrorStatus {
+		return in.Twin.Object["status"]
+	}
+	return in.Source.Object["status"]
+}
+
 // lookAgain reads what is at a place, live. It returns false, with the source queued for later, when that fails.
 func (e *epoch) lookAgain(ctx context.Context, key, place types.NamespacedName) bool {
-	found, err := e.remote.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
+	found, err := e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
 		Get(ctx, place.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -215,7 +223,7 @@ func operationOf(a boundary.Action) string {
 		return "create"
 	case boundary.Delete:
 		return "delete"
-	case boundary.ReturnStatus, boundary.ClearStatus:
+	case boundary.ReturnStatus, boundary.ClearStatus, boundary.MirrorStatus:
 		return "status"
 	}
 	return "update"

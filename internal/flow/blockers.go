@@ -65,7 +65,7 @@ func (b *blockers) found(ctx context.Context, place types.NamespacedName, obj *u
 		// An object that went before the watch began is told by the first list.
 		Listed: func(string) { b.listed(place) },
 	})
-	w := e.watcher(e.remote, e.plan.twin, place.Namespace, "", seen.Feed(place.Namespace))
+	w := e.watcher(e.to, e.plan.twin, place.Namespace, "", seen.Feed(place.Namespace))
 	w.field = fmt.Sprintf("metadata.name=%s", place.Name)
 	b.known[place] = &blocker{object: obj, stop: stop, standing: func() bool { return seen.Get(place) != nil }}
 	b.tasks.Go(func() { w.run(ctx) })

@@ -41,12 +41,12 @@ func (c *confirmer) confirm(ctx context.Context, since time.Time) error {
 	}
 	asking := time.Now()
 	e := c.epoch
-	ctx, err := e.local.trust(ctx)
+	ctx, err := e.from.trust(ctx)
 	if err != nil {
 		return err
 	}
 	if before := e.plan.sourceCRD; before != nil {
-		crd, err := e.local.CRD(ctx, e.plan.source.GroupResource())
+		crd, err := e.from.CRD(ctx, e.plan.source.GroupResource())
 		if err != nil {
 			return err
 		}

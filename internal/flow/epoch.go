@@ -29,8 +29,8 @@ type epoch struct {
 	states   *states
 	guard    *guard
 	confirm  *confirmer
-	local    *side
-	remote   *side
+	from     *side // where the sources are
+	to       *side // where the twins are
 	// twinWatchers watch the namespaces that twins belong in.
 	twinWatchers []*watcher
 	end          context.CancelCauseFunc
@@ -54,7 +54,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	e := &epoch{
 		Flow: f, plan: p, states: newStates(), end: end, ctx: ctx,
 		queue: newQueue(f.name), wound: map[string]bool{}, undeclared: map[string]bool{},
-		local: newSide(f.Local, f.Ledger.LocalUID()), remote: newSide(f.Remote, f.Ledger.RemoteUID()),
+		from: newSide(f.From), to: newSide(f.To),
 	}
 	e.confirm = newConfirmer(e)
 	e.guard = newGuard(e)
@@ -81,17 +81,17 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	var tasks sync.WaitGroup
 	run := func(task func(context.Context)) { tasks.Go(func() { task(ctx) }) }
 	for _, scope := range p.sourceScopes {
-		w := e.watcher(e.local, p.source, scope, sourceSelector(f.Rules), e.sources.Feed(scope))
+		w := e.watcher(e.from, p.source, scope, sourceSelector(f.Rules), e.sources.Feed(scope))
 		run(w.run)
 	}
 	for _, scope := range p.twinScopes {
-		w := e.watcher(e.remote, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, e.twins.Feed(scope))
+		w := e.watcher(e.to, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, e.twins.Feed(scope))
 		e.twinWatchers = append(e.twinWatchers, w)
 		run(w.run)
 	}
 	for _, scope := range p.formerScopes {
 		feed := e.twins.Feed(scope)
-		w := e.watcher(e.remote, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, feed)
+		w := e.watcher(e.to, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, feed)
 		w.pass = func() {
 			e.log.Warn("Twins may be left in a namespace of the remote cluster that no rule uses any more, but RBAC does not let it be watched: they stay until it does", "namespace", scope)
 			feed.Pass()
@@ -145,7 +145,11 @@ func (e *epoch) recordCRD(ctx context.Context) error {
 	if e.plan.sourceCRD == nil || len(e.Rules) == 0 {
 		return nil
 	}
-	return e.Ledger.RecordCRD(ctx, e.plan.source.GroupResource(), e.plan.sourceCRD.UID)
+	gr := e.plan.source.GroupResource()
+	if before := e.Ledger.CRD(e.Direction, gr); before != "" && before != e.plan.sourceCRD.UID {
+		e.log.Warn("The sources' CRD is another one than before: what is absent now counts as inferred", "before", before, "now", e.plan.sourceCRD.UID)
+	}
+	return e.Ledger.RecordCRD(ctx, e.Direction, gr, e.plan.sourceCRD.UID)
 }
 
 // synced reports whether both sides are listed.
@@ -156,7 +160,11 @@ func (e *epoch) ready(key types.NamespacedName) bool {
 	if len(e.Rules) > 0 && e.sourceScope(key.Namespace) && !e.sources.Synced(key.Namespace) {
 		return false
 	}
-	for _, namespace := range boundary.TwinNamespaces(e.Rules, e.Naming, key.Namespace) {
+	targets := boundary.Targets(e.Rules, e.Naming, key.Namespace)
+	if targets == nil {
+		return e.twins.AllSynced()
+	}
+	for _, namespace := range targets {
 		if !e.twins.Synced(namespace) {
 			return false
 		}
@@ -276,7 +284,8 @@ func (e *epoch) namespaceChanged(name string) {
 		}
 	}
 	e.enqueue(func(source types.NamespacedName) bool {
-		return name == "" || slices.Contains(boundary.TwinNamespaces(e.Rules, e.Naming, source.Namespace), name)
+		targets := boundary.Targets(e.Rules, e.Naming, source.Namespace)
+		return name == "" || targets == nil || slices.Contains(targets, name)
 	})
 }
 

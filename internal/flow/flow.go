@@ -47,8 +47,10 @@ type Options struct {
 	// twins of earlier runs may be left, by the ledger.
 	TwinNamespaces, FormerNamespaces []string
 
-	Local, Remote *cluster.Cluster
-	// Namespaces are the remote side's.
+	// Direction says which side is which: From is where the sources are, To where the twins are.
+	Direction boundary.Direction
+	From, To  End
+	// Namespaces are those of the twins' side.
 	Namespaces       *cluster.Namespaces
 	CreateNamespaces bool
 	MassDeletion     boundary.MassDeletion
@@ -58,7 +60,13 @@ type Options struct {
 	Logger           *slog.Logger
 }
 
-// Flow runs the rules of one kind.
+// End is one end of a flow: a cluster, and the UID of its namespace kube-system by the ledger.
+type End struct {
+	*cluster.Cluster
+	UID string
+}
+
+// Flow runs the rules of one kind in one direction.
 type Flow struct {
 	Options
 	name    string
@@ -90,7 +98,7 @@ func New(o Options) *Flow {
 		Options: o,
 		name:    strings.ToLower(o.Kind.Kind),
 		log:     o.Logger.With("kind", o.Kind.Kind, "group", o.Kind.Group),
-		metrics: o.Metrics.ForFlow(string(boundary.ToRemote), o.Kind.Kind),
+		metrics: o.Metrics.ForFlow(string(o.Direction), o.Kind.Kind),
 		kick:    make(chan struct{}, 1),
 		state:   State{Starting: true, Reason: "starting"},
 	}
@@ -174,8 +182,8 @@ func (w *crdWatch) watch(ctx context.Context, p *plan) {
 	w.stop()
 	ctx, w.cancel = context.WithCancel(ctx)
 	w.watched = gr
-	w.flow.Local.WatchCRD(ctx, gr, w.flow.check)
-	w.flow.Remote.WatchCRD(ctx, p.twin.GroupResource(), w.flow.check)
+	w.flow.From.WatchCRD(ctx, gr, w.flow.check)
+	w.flow.To.WatchCRD(ctx, p.twin.GroupResource(), w.flow.check)
 }
 
 func (w *crdWatch) stop() {
@@ -239,43 +247,51 @@ func (f *Flow) prepare(ctx context.Context) (*plan, error) {
 	if err := f.identify(ctx); err != nil {
 		return nil, err
 	}
-	if p.source, err = f.Local.Resource(ctx, f.Kind); err != nil && !(errors.Is(err, cluster.ErrNotServed) && len(f.Rules) == 0) {
+	if p.source, err = f.From.Resource(ctx, f.Kind); err != nil && !(errors.Is(err, cluster.ErrNotServed) && len(f.Rules) == 0) {
 		return f.guess(p), err
 	}
-	if p.twin, err = f.Remote.Resource(ctx, f.Kind); err != nil {
+	if p.twin, err = f.To.Resource(ctx, f.Kind); err != nil {
 		return f.guess(p), err
 	}
 	if len(f.Rules) == 0 {
 		p.source = p.twin
 	}
-	if !p.twin.Namespaced {
-		return p, fmt.Errorf("%s is cluster-scoped: such kinds do not cross under their own names", f.Kind.Kind)
+	if p.source.Namespaced != p.twin.Namespaced {
+		return p, fmt.Errorf("%s is namespaced on one side and cluster-scoped on the other", f.Kind.Kind)
 	}
-	if p.sourceCRD, err = f.crd(ctx, f.Local, p.source.GroupResource()); err != nil {
+	for _, rule := range f.Rules {
+		if !p.twin.Namespaced && rule.Mode != boundary.ModeMirror && !rule.ClusterScoped {
+			return p, fmt.Errorf("rule %s: %s is cluster-scoped: such kinds cross only as a mirror, or under vCluster's names where the rule says clusterScoped: true", rule.Name, f.Kind.Kind)
+		}
+	}
+	if p.sourceCRD, err = f.crd(ctx, f.From.Cluster, p.source.GroupResource()); err != nil {
 		return p, err
 	}
-	if p.twinCRD, err = f.crd(ctx, f.Remote, p.twin.GroupResource()); err != nil {
+	if p.twinCRD, err = f.crd(ctx, f.To.Cluster, p.twin.GroupResource()); err != nil {
 		return p, err
 	}
-	if p.schema, err = f.Remote.Schema(ctx, f.Kind); err != nil {
-		return p, fmt.Errorf("the remote schema of %s: %w", f.Kind.Kind, err)
+	if p.schema, err = f.To.Schema(ctx, f.Kind); err != nil {
+		return p, fmt.Errorf("the %s schema of %s: %w", f.To.Role(), f.Kind.Kind, err)
 	}
 	for _, rule := range f.Rules {
 		if rule.ReturnStatus && !p.source.Status {
-			return p, fmt.Errorf("rule %s asks for statusSync, but %s has no status subresource on the local cluster: status could not be told from spec", rule.Name, f.Kind.Kind)
+			return p, fmt.Errorf("rule %s asks for statusSync, but %s has no status subresource on the %s cluster: status could not be told from spec", rule.Name, f.Kind.Kind, f.From.Role())
 		}
 		if rule.ReturnStatus && !p.twin.Status {
-			return p, fmt.Errorf("rule %s asks for statusSync, but %s has no status subresource on the remote cluster", rule.Name, f.Kind.Kind)
+			return p, fmt.Errorf("rule %s asks for statusSync, but %s has no status subresource on the %s cluster", rule.Name, f.Kind.Kind, f.To.Role())
 		}
 		if err := rule.CheckRemoteOwned(p.schema); err != nil {
 			return p, err
 		}
 		if rule.ReturnStatus && p.statusSchema == nil {
-			local, err := f.Local.Schema(ctx, f.Kind)
+			local, err := f.From.Schema(ctx, f.Kind)
 			if err != nil {
-				return p, fmt.Errorf("the local schema of %s: %w", f.Kind.Kind, err)
+				return p, fmt.Errorf("the %s schema of %s: %w", f.From.Role(), f.Kind.Kind, err)
 			}
 			p.statusSchema, _ = local.At(boundary.Path{{Field: "status"}})
+		}
+		if rule.Mode == boundary.ModeMirror {
+			p.statusSchema, _ = p.schema.At(boundary.Path{{Field: "status"}})
 		}
 	}
 	return p, f.scopes(ctx, p)
@@ -283,17 +299,14 @@ func (f *Flow) prepare(ctx context.Context) (*plan, error) {
 
 // identify makes sure that both clusters are those of the ledger (F7).
 func (f *Flow) identify(ctx context.Context) error {
-	for _, side := range []struct {
-		cluster *cluster.Cluster
-		want    string
-	}{{f.Local, f.Ledger.LocalUID()}, {f.Remote, f.Ledger.RemoteUID()}} {
-		uid, err := side.cluster.UID(ctx)
+	for _, side := range []End{f.From, f.To} {
+		uid, err := side.Cluster.UID(ctx)
 		if err != nil {
 			return err
 		}
-		if uid != side.want {
+		if uid != side.UID {
 			return &replacedError{fmt.Sprintf("the %s cluster is another one than before (its kube-system has UID %s, the ledger says %s): nothing is touched; if it was replaced on purpose, delete the ledger and start again",
-				side.cluster.Role(), uid, side.want)}
+				side.Role(), uid, side.UID)}
 		}
 	}
 	return nil
@@ -335,15 +348,19 @@ func (f *Flow) crd(ctx context.Context, c *cluster.Cluster, gr schema.GroupResou
 // scopes finds out how to watch: with one watch where RBAC allows it, else with one a namespace. Sources are watched
 // by namespace also where the rules stay in a few.
 func (f *Flow) scopes(ctx context.Context, p *plan) (err error) {
+	if !p.twin.Namespaced {
+		p.sourceScopes, p.twinScopes = []string{""}, []string{""}
+		return nil
+	}
 	sources, listable := f.sourceNamespaces()
 	if len(f.Rules) > 0 {
 		if listable && len(sources) <= fewNamespaces {
 			p.sourceScopes = sources
-		} else if p.sourceScopes, err = f.scopesOf(ctx, f.Local, p.source, sources, listable); err != nil {
+		} else if p.sourceScopes, err = f.scopesOf(ctx, f.From.Cluster, p.source, sources, listable); err != nil {
 			return err
 		}
 	}
-	p.twinScopes, err = f.scopesOf(ctx, f.Remote, p.twin, f.TwinNamespaces, f.TwinNamespaces != nil)
+	p.twinScopes, err = f.scopesOf(ctx, f.To.Cluster, p.twin, f.TwinNamespaces, f.TwinNamespaces != nil)
 	if err != nil || slices.Contains(p.twinScopes, "") {
 		return err
 	}

@@ -179,7 +179,7 @@ func (e *epoch) forgetFormer(ctx context.Context) {
 		strays := map[string]bool{} // namespaces that hold twins which do not belong there
 		e.twins.Each("", func(o *unstructured.Unstructured) bool {
 			source, ok := e.Identity.SourceOf(o)
-			if ok && !slices.Contains(boundary.TwinNamespaces(e.Rules, e.Naming, source.Namespace), o.GetNamespace()) {
+			if targets := boundary.Targets(e.Rules, e.Naming, source.Namespace); ok && targets != nil && !slices.Contains(targets, o.GetNamespace()) {
 				strays[o.GetNamespace()], strays[ledger.Anywhere] = true, true
 			}
 			return true

@@ -19,8 +19,8 @@ type side struct {
 	trusted atomic.Pointer[string] // the server whose cluster's UID was asked for last
 }
 
-func newSide(c *cluster.Cluster, uid string) *side {
-	s := &side{Cluster: c, uid: uid}
+func newSide(e End) *side {
+	s := &side{Cluster: e.Cluster, uid: e.UID}
 	s.doubt()
 	return s
 }

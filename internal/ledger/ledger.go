@@ -209,7 +209,9 @@ func (l *Ledger) Begin(ctx context.Context, rules []Rule) (removed []Rule, err e
 		merged := slices.Clone(rules)
 		removed = nil
 		for _, old := range c.Rules {
-			at := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == old.Name && r.Kind == old.Kind && r.Group == old.Group })
+			at := slices.IndexFunc(rules, func(r Rule) bool {
+				return r.Name == old.Name && r.Kind == old.Kind && r.Group == old.Group && r.Direction == old.Direction
+			})
 			former := slices.Concat(old.Former, old.Namespaces)
 			slices.Sort(former)
 			former = slices.Compact(former)
@@ -273,23 +275,24 @@ func (l *Ledger) RemoteUID() string { return l.content.RemoteUID }
 func (l *Ledger) LocalUID() string { return l.content.LocalUID }
 
 // CRD returns the recorded UID of the CRD of a kind of sources; empty: none is recorded.
-func (l *Ledger) CRD(gr schema.GroupResource) string {
+func (l *Ledger) CRD(direction boundary.Direction, gr schema.GroupResource) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.content.CRDs[gr.String()]
+	return l.content.CRDs[crdKey(direction, gr)]
 }
 
 // RecordCRD records the UID of the CRD of a kind of sources.
-func (l *Ledger) RecordCRD(ctx context.Context, gr schema.GroupResource, uid string) error {
+func (l *Ledger) RecordCRD(ctx context.Context, direction boundary.Direction, gr schema.GroupResource, uid string) error {
+	key := crdKey(direction, gr)
 	return l.update(ctx, func(c *content) bool {
-		if c.CRDs[gr.String()] == uid {
+		if c.CRDs[key] == uid {
 			return false
 		}
 		c.CRDs = maps.Clone(c.CRDs)
 		if c.CRDs == nil {
 			c.CRDs = map[string]string{}
 		}
-		c.CRDs[gr.String()] = uid
+		c.CRDs[key] = uid
 		return true
 	})
 }
@@ -383,4 +386,9 @@ func (l *Ledger) ForgetCrossed(ctx context.Context, rule string, gone func(types
 
 func subtract(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
+}
+
+// crdKey tells the sources' CRDs of both directions apart.
+func crdKey(direction boundary.Direction, gr schema.GroupResource) string {
+	return string(direction) + "/" + gr.String()
 }

@@ -48,30 +48,43 @@ func needsOf(o Options, rule *boundary.Rule, resource Resource, where place) []n
 		// Whether the kind is served, and by which definition.
 		needs = append(needs, need{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", names: []string{resource.Name + "." + group}, verbs: watch, cluster: true})
 	}
-	if o.Side == Local {
+	if sourcesAre(o.Side, rule) {
 		needs = append(needs, need{group: group, resource: resource.Name, verbs: watch})
 		if rule.ReturnStatus {
 			needs = append(needs, need{group: group, resource: resource.Name + "/status", verbs: []string{"patch"}})
 		}
 		if o.Events {
-			needs = append(needs, need{resource: "events", verbs: create})
+			events := need{resource: "events", verbs: create}
+			if resource.ClusterScoped {
+				events.namespace = "default" // where Events on cluster-scoped objects are
+			}
+			needs = append(needs, events)
 		}
 		return needs
 	}
+	createNamespaces := o.CreateNamespaces || rule.Direction == boundary.FromRemote
 	needs = append(needs, need{
 		group: group, resource: resource.Name, verbs: slices.Concat(watch, write),
 		// A Role can't be there before its namespace is.
-		cluster: o.CreateNamespaces && len(where.namespaces) > 0,
+		cluster: createNamespaces && len(where.namespaces) > 0,
 	})
+	if rule.Mode == boundary.ModeMirror {
+		needs = append(needs, need{group: group, resource: resource.Name + "/status", verbs: []string{"patch"}, cluster: createNamespaces && len(where.namespaces) > 0})
+	}
 	if resource.ClusterScoped {
 		return needs
 	}
 	// Twins wait for their namespaces.
 	needs = append(needs, need{resource: "namespaces", names: where.namespaces, verbs: watch, cluster: true})
-	if o.CreateNamespaces {
+	if createNamespaces {
 		needs = append(needs, need{resource: "namespaces", names: where.namespaces, verbs: create, cluster: true})
 	}
 	return needs
+}
+
+// sourcesAre reports whether a rule's sources are on a side.
+func sourcesAre(side Side, rule *boundary.Rule) bool {
+	return (side == Local) == (rule.Direction != boundary.FromRemote)
 }
 
 // place is where a rule's objects are on one side: anywhere, or in some namespaces.
@@ -86,10 +99,10 @@ func placeOf(o Options, rule *boundary.Rule, resource Resource) place {
 		return place{anywhere: true}
 	}
 	find := rule.SourceNamespaces
-	if o.Side == Remote {
+	if !sourcesAre(o.Side, rule) {
 		find = rule.TwinNamespaces
 	}
-	namespaces, listed := find(o.Naming)
+	namespaces, listed := find(o.Naming(rule.Direction))
 	if !listed {
 		return place{anywhere: true}
 	}

@@ -106,7 +106,7 @@ func drawOptions(t *rapid.T) Options {
 		Namespace:        "isthmus-system",
 	}
 	if rapid.Bool().Draw(t, "pairs") {
-		o.Naming = boundary.SameName{Pairs: boundary.NamespacePairs{"n1": "r1", "n2": "r1", "n3": "r3"}}
+		o.Naming = inAnyDirection(boundary.SameName{Pairs: boundary.NamespacePairs{"n1": "r1", "n2": "r1", "n3": "r3"}})
 	}
 	for i := range rapid.IntRange(0, 4).Draw(t, "rules") {
 		o.Rules = append(o.Rules, drawRule(t, fmt.Sprint("rule", i)))

@@ -26,8 +26,8 @@ const (
 type Options struct {
 	// Rules are those to run.
 	Rules []*boundary.Rule
-	// Naming says where twins belong; nil: under the same names.
-	Naming boundary.Naming
+	// Naming says where the twins of a direction belong; nil: under the same names.
+	Naming func(boundary.Direction) boundary.Naming
 	// CreateNamespaces says whether missing counterparts are created.
 	CreateNamespaces bool
 	// Events says whether Events are written on the sources.
@@ -80,7 +80,12 @@ func grantsFor(o Options) (grantSet, error) {
 		o.Resources = func(kind schema.GroupVersionKind) (Resource, error) { return Guess(kind), nil }
 	}
 	if o.Naming == nil {
-		o.Naming = boundary.SameName{}
+		o.Naming = func(direction boundary.Direction) boundary.Naming {
+			if direction == boundary.FromRemote {
+				return boundary.Import{}
+			}
+			return boundary.SameName{}
+		}
 	}
 	grants := grantSet{}
 	for _, n := range always(o) {
@@ -91,6 +96,7 @@ func grantsFor(o Options) (grantSet, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rule %s: looking up the resource of %s: %w", rule.Name, rule.Kind, err)
 		}
+		resource.ClusterScoped = resource.ClusterScoped || rule.ClusterScoped
 		where := placeOf(o, rule, resource)
 		for _, n := range needsOf(o, rule, resource, where) {
 			grants.add(n, where)

@@ -21,7 +21,7 @@ import (
 // optionsOf are those that the command line makes of a file.
 func optionsOf(c *config.Config, side Side) Options {
 	return Options{
-		Rules: c.Rules, Naming: c.Naming(""), CreateNamespaces: c.CreateNamespaces, Events: c.Events,
+		Rules: c.Rules, Naming: func(d boundary.Direction) boundary.Naming { return c.Naming(d, "") }, CreateNamespaces: c.CreateNamespaces, Events: c.Events,
 		Side: side, Instance: "default", Namespace: "isthmus-system",
 		Subject: Subject{Namespace: "isthmus-system", ServiceAccount: "isthmus"},
 	}
@@ -106,13 +106,13 @@ func TestGrants(t *testing.T) {
 			"/namespaces: get,list,watch,create,patch",
 		}},
 		{"remote creates namespaces that are listed", boundary.Rule{Kind: configMaps, ReturnStatus: true, Namespaces: boundary.NamespaceFilter{Include: []string{"a*"}}},
-			Options{Side: Remote, CreateNamespaces: true, Naming: boundary.SameName{Pairs: boundary.NamespacePairs{"a1": "x", "a2": "x", "a3": "y", "b": "z"}}}, []string{
+			Options{Side: Remote, CreateNamespaces: true, Naming: inAnyDirection(boundary.SameName{Pairs: boundary.NamespacePairs{"a1": "x", "a2": "x", "a3": "y", "b": "z"}})}, []string{
 				"/configmaps: get,list,watch,create,patch,delete",
 				"/namespaces[x]: get,list,watch,create,patch",
 				"/namespaces[y]: get,list,watch,create,patch",
 			}},
 		{"remote in the counterparts that the filter admits", boundary.Rule{Kind: configMaps, Namespaces: boundary.NamespaceFilter{Include: []string{"a*"}}},
-			Options{Side: Remote, Naming: boundary.SameName{Pairs: boundary.NamespacePairs{"a1": "x", "a2": "x", "a3": "y", "b": "z"}}}, []string{
+			Options{Side: Remote, Naming: inAnyDirection(boundary.SameName{Pairs: boundary.NamespacePairs{"a1": "x", "a2": "x", "a3": "y", "b": "z"}})}, []string{
 				"/namespaces[x]: get,list,watch",
 				"/namespaces[y]: get,list,watch",
 				"x/configmaps: get,list,watch,create,patch,delete",
@@ -124,7 +124,7 @@ func TestGrants(t *testing.T) {
 			"a/configmaps: get,list,watch,create,patch,delete",
 			"b/configmaps: get,list,watch,create,patch,delete",
 		}},
-		{"remote, no counterpart at all", boundary.Rule{Kind: configMaps, Namespaces: two}, Options{Side: Remote, Naming: boundary.SameName{Pairs: boundary.NamespacePairs{"c": "d"}}}, nil},
+		{"remote, no counterpart at all", boundary.Rule{Kind: configMaps, Namespaces: two}, Options{Side: Remote, Naming: inAnyDirection(boundary.SameName{Pairs: boundary.NamespacePairs{"c": "d"}})}, nil},
 		{"a cluster-scoped kind", boundary.Rule{Kind: configMaps, Namespaces: two}, Options{Side: Remote, Resources: func(schema.GroupVersionKind) (Resource, error) {
 			return Resource{Name: "configmaps", ClusterScoped: true}, nil
 		}}, []string{
@@ -217,4 +217,9 @@ func TestDiscover(t *testing.T) {
 	if _, err := find(schema.GroupVersionKind{Group: "down.io", Version: "v1", Kind: "A"}); err == nil {
 		t.Error("no error from a cluster that does not answer")
 	}
+}
+
+// inAnyDirection is a naming for both directions.
+func inAnyDirection(n boundary.Naming) func(boundary.Direction) boundary.Naming {
+	return func(boundary.Direction) boundary.Naming { return n }
 }
