@@ -32,9 +32,10 @@ test: ## run all tests: unit, tables, properties, fuzz seeds, and end to end on 
 	@go run ./test/progress build -o bin/controlplane ./cmd/controlplane
 	@bin/controlplane build --all
 	@echo "Compiling everything$(if $(RACE),, (without the race detector: there is no C compiler))."
-	@go run ./test/progress build $(RACE) ./...
+	@go run ./test/progress build $(RACE) $(UNIT)
 	@go run ./test/progress test $(RACE) -timeout 20m $(UNIT)
 	@echo "End to end, on real control planes."
+	@go run ./test/progress build ./cmd/... ./test/...
 	@go run ./test/progress test -p 1 -timeout 30m $(E2E)
 
 lint: ## check formatting, go vet, staticcheck and the repository's own rules
@@ -48,7 +49,7 @@ clauses: ## list the contract's clauses with the tests that prove them
 	@go run ./test/clauses
 
 build: ## build bin/isthmus
-	@go run ./test/progress build -trimpath -o bin/isthmus ./cmd/isthmus
+	@go run ./test/progress build -o bin/isthmus ./cmd/isthmus
 	@echo "bin/isthmus"
 
 fuzz: ## fuzz each target for a while (FUZZTIME=30s)

@@ -59,7 +59,7 @@ func (c *Cluster) watchMetadata(ctx context.Context, gvr schema.GroupVersionReso
 		case ctx.Err() != nil:
 			return
 		case denied(err):
-			delay = retryDenied
+			delay = min(2*delay, retryDenied) // a server that has just started denies what it will allow
 		case err == nil && time.Since(started) > retryMost:
 			told, delay = "", retryFirst // it had been working
 		default:

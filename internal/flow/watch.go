@@ -124,7 +124,9 @@ func (w *watcher) listWatch() cache.ListerWatcher {
 				return nil, err
 			}
 			list, err := client.List(ctx, o)
-			w.outcome(err)
+			if err != nil {
+				w.failure(err) // that it works again is told by the watch
+			}
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {

@@ -252,8 +252,8 @@ func TestN4_NamespacesOnTheOtherSide(t *testing.T) {
 			third.GrantRBAC(third.WriteConfig(config))
 		}
 		third.StartWith(config, harness.StartOptions{NoRBAC: true, NotReady: true})
-		third.Quiet(4 * time.Second)
-		grant() // its Role can only come after it
+		third.Quiet(8 * time.Second) // so long that tries of its own have become rare
+		grant()                      // its Role can only come after it
 		e.Within(5*time.Second, func() error { return crossed("later") })
 		// It is terminated, comes back, and so do the twins.
 		e.Remote.Delete("namespaces", "", "later")

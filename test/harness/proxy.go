@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
@@ -64,6 +65,15 @@ func (p *Proxy) LoseAnswers() {
 func (p *Proxy) Answer() {
 	p.env.T.Helper()
 	if err := p.proxy.Toxics.RemoveToxic(context.Background(), "lost"); err != nil {
+		p.env.T.Fatalf("proxy: %v", err)
+	}
+}
+
+// Delay makes everything that the cluster says arrive later, from now on; what it is told arrives at once.
+func (p *Proxy) Delay(by time.Duration) {
+	p.env.T.Helper()
+	toxic := fmt.Sprintf(`{"name": "late", "type": "latency", "stream": "downstream", "attributes": {"latency": %d}}`, by.Milliseconds())
+	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
 		p.env.T.Fatalf("proxy: %v", err)
 	}
 }

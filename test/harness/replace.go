@@ -29,3 +29,26 @@ func (e *Env) Replace(side *Side) {
 	defer side.mu.Unlock()
 	side.Cluster, side.dyn, side.users = next, dyn, map[string]string{}
 }
+
+// Third is a cluster beside the two sides, for tests in which a kubeconfig comes to name it.
+type Third struct {
+	*Side
+	// Kubeconfig is that of the test's user.
+	Kubeconfig string
+}
+
+// WithThird starts another cluster, applies manifests there, and gives this test's user the RBAC of the remote side.
+func (e *Env) WithThird(config string, manifests ...string) *Third {
+	e.T.Helper()
+	started, err := controlplane.Start(e.T.Context(), "third", controlplane.Options{})
+	if err != nil {
+		e.T.Fatalf("start a third cluster: %v", err)
+	}
+	e.T.Cleanup(started.Stop)
+	side := newSide(e.T, started)
+	for _, manifest := range manifests {
+		side.Apply(manifest)
+	}
+	side.Apply(e.RBAC(e.WriteConfig(config), "remote"))
+	return &Third{Side: side, Kubeconfig: side.userKubeconfig(e.User())}
+}

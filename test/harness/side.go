@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"isthmus.dev/isthmus/internal/controlplane"
@@ -210,3 +211,20 @@ func (e *Env) LocalKubeconfig() string { return e.Local.userKubeconfig(e.User())
 
 // RemoteKubeconfig is that on the remote side.
 func (e *Env) RemoteKubeconfig() string { return e.Remote.userKubeconfig(e.User()) }
+
+// Finalize ends a terminating namespace, as the namespace controller does when it is empty.
+func (s *Side) Finalize(namespace string) {
+	s.t.Helper()
+	clientset, err := kubernetes.NewForConfig(s.Config())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ns, err := clientset.CoreV1().Namespaces().Get(context.Background(), namespace, metav1.GetOptions{})
+	if err == nil {
+		ns.Spec.Finalizers = nil
+		_, err = clientset.CoreV1().Namespaces().Finalize(context.Background(), ns, metav1.UpdateOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		s.t.Fatalf("finalize namespace %s on %s: %v", namespace, s.Name(), err)
+	}
+}

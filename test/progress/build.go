@@ -11,7 +11,7 @@ import (
 )
 
 // every is how often a build reports.
-const every = 5 * time.Second
+const every = 10 * time.Second
 
 // build runs go build with arguments, and reports to out how many packages are compiled.
 func build(out io.Writer, args []string) error {
