@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -39,6 +40,7 @@ syncResources:
 			Name:       "Widget-toHost",
 			Kind:       schema.GroupVersionKind{Group: "example.io", Version: "v1", Kind: "Widget"},
 			Direction:  boundary.ToRemote,
+			Mode:       boundary.ModeSync,
 			Policy:     boundary.PolicyAll,
 			Selector:   labels.Everything(),
 			Namespaces: boundary.NamespaceFilter{Exclude: []string{"kube-*"}},
@@ -96,6 +98,7 @@ syncResources:
 			Name:      "secrets",
 			Kind:      schema.GroupVersionKind{Version: "v1", Kind: "Secret"},
 			Direction: boundary.ToRemote,
+			Mode:      boundary.ModeSync,
 			Policy:    boundary.PolicyAllowList,
 			Selector:  mustSelector(t, "share=true,tier notin (x,y)"),
 			Namespaces: boundary.NamespaceFilter{
@@ -114,6 +117,7 @@ syncResources:
 			Name:        "Deployment-toHost",
 			Kind:        schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 			Direction:   boundary.ToRemote,
+			Mode:        boundary.ModeSync,
 			Policy:      boundary.PolicyAll,
 			Selector:    labels.Everything(),
 			Namespaces:  boundary.NamespaceFilter{Include: []string{"all-?"}, Exclude: []string{"never"}},
@@ -127,6 +131,57 @@ syncResources:
 		LogLevel:         LogDebug,
 	}
 	if diff := cmp.Diff(want, got, selectorText); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParseReadsAVirtualCluster(t *testing.T) {
+	got := parse(t, `
+version: v1
+naming: VirtualCluster
+virtualCluster: {name: shop, hostNamespace: vcluster-acme--eu-1}
+syncResources:
+  - apiVersion: v1
+    kind: Secret
+    direction: toHost
+    selector: {matchLabels: {repo: "true"}}
+    hostNamespace: argocd
+    enforceTenantProject: true
+    includeForeignCopies: true
+  - apiVersion: v1
+    kind: Secret
+    direction: toHost
+    name: secrets
+    selector: {matchExpressions: [{key: repo, operator: DoesNotExist}], matchNamespaces: [kube-system]}
+    selectorIncludeOwnerLabels: true
+    patches:
+      - {path: 'metadata.annotations["example.io/config"]', type: rewriteName}
+      - {path: data.token, type: none}
+`)
+	patches, err := boundary.CompilePatches([]boundary.Patch{
+		{Path: boundary.MustPath(`metadata.annotations["example.io/config"]`), Type: boundary.RewriteName},
+		{Path: boundary.MustPath("data.token"), Type: boundary.PatchNone},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := func(name, selector string) *boundary.Rule {
+		return &boundary.Rule{
+			Name: name, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Direction: boundary.ToRemote, Mode: boundary.ModeSync,
+			Policy: boundary.PolicyAll, Selector: mustSelector(t, selector), OnRemoval: boundary.RemovalDelete, Workers: 2,
+		}
+	}
+	shared, own := rule("Secret-toHost", "repo=true"), rule("secrets", "!repo")
+	shared.HostNamespace, shared.TenantProject, shared.IncludeForeignCopies = "argocd", "acme", true
+	own.Namespaces, own.Patches = boundary.NamespaceFilter{Include: []string{"kube-system"}}, patches
+	want := &Config{
+		Rules:          []*boundary.Rule{shared, own},
+		VirtualCluster: boundary.VirtualCluster{Name: "shop", HostNamespace: "vcluster-acme--eu-1"},
+		MassDeletion:   boundary.MassDeletionPause,
+		LogLevel:       LogInfo,
+		Events:         true,
+	}
+	if diff := cmp.Diff(want, got, selectorText, cmp.AllowUnexported(boundary.Patches{}), cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -133,7 +133,7 @@ type SyncResource struct {
 	HostNamespace string `json:"hostNamespace" example:"argocd"`
 	// Whether the project that an object names is always the tenant's: `spec.project` of an Argo CD Application,
 	// `data.project` of an Argo CD repository Secret. The tenant is read from the host namespace's name, which must be
-	// `vcluster-<tenant>--<cluster>`. Only with `naming: VirtualCluster`.
+	// `vcluster-<tenant>--<cluster>` with no further `--`. Only with `naming: VirtualCluster`.
 	EnforceTenantProject bool `json:"enforceTenantProject" default:"false"`
 	// Known from other plugins: whether translated label selectors also ask for the labels of their owner. They always
 	// do, for otherwise they would select other tenants' objects.

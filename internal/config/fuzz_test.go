@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -16,7 +17,7 @@ func FuzzParse(f *testing.F) {
 			f.Add([]byte(tt.text))
 		}
 	}
-	for _, tt := range checkCases {
+	for _, tt := range slices.Concat(checkCases, virtualCases) {
 		f.Add([]byte(tt.text))
 	}
 	examples, err := filepath.Glob("../../examples/*.yaml")
@@ -65,8 +66,12 @@ func checkConfig(t *testing.T, c *Config) {
 			t.Errorf("incomplete rule: %+v", r)
 		}
 		names[r.Name] = true
-		if c.Namespaces == nil && r.Namespaces.Admits("kube-system") {
-			t.Errorf("rule %s may write to kube-system", r.Name)
+		own := c.VirtualCluster.HostNamespace == ""
+		if own && c.Namespaces == nil && r.Namespaces.Admits("kube-system") || isSystemNamespace(r.HostNamespace) || isSystemNamespace(c.VirtualCluster.HostNamespace) {
+			t.Errorf("rule %s may write to a namespace that starts with kube-", r.Name)
+		}
+		if own && r.HostNamespace+r.TenantProject != "" {
+			t.Errorf("rule %s belongs to a virtual cluster: %+v", r.Name, r)
 		}
 	}
 	if c.MassDeletion == "" || c.LogLevel == "" || c.Namespaces != nil && len(c.Namespaces) == 0 {

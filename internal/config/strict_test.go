@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -43,19 +44,19 @@ var strictCases = []struct {
 	{"unknown keys", "version: v1\nlog-level: info\nSyncResources: []\nfoo: 1\nselector: {}\nkinds: []\n", []string{
 		`2:1: log-level: unknown field, did you mean "log_level"?`,
 		`3:1: SyncResources: unknown field, did you mean "syncResources"?`,
-		`4:1: foo: unknown field, expected one of version, log_level, events_enabled, max_concurrent_reconciles, globalFilters, namespaces, createNamespaces, massDeletion, globalExtraLabels or syncResources`,
+		`4:1: foo: unknown field, expected one of version, log_level, events_enabled, max_concurrent_reconciles, naming, virtualCluster, globalFilters, namespaces, createNamespaces, massDeletion, globalExtraLabels or syncResources`,
 		`5:1: selector: unknown field here, it belongs in syncResources[]`,
-		`6:1: kinds: unknown field, expected one of version, log_level, events_enabled, max_concurrent_reconciles, globalFilters, namespaces, createNamespaces, massDeletion, globalExtraLabels or syncResources`,
+		`6:1: kinds: unknown field, expected one of version, log_level, events_enabled, max_concurrent_reconciles, naming, virtualCluster, globalFilters, namespaces, createNamespaces, massDeletion, globalExtraLabels or syncResources`,
 	}},
 	{"unknown key of a rule", widget + "  selectr:\n    matchLabels: {}\n  matchNamespaces: [a]\n  namespaces: {a: b}\n  \"a.b\": 1\n", []string{
 		`6:3: syncResources[0].selectr: unknown field, did you mean "selector"?`,
 		`8:3: syncResources[0].matchNamespaces: unknown field here, it belongs in syncResources[].selector`,
 		`9:3: syncResources[0].namespaces: unknown field here, it belongs at the top level`,
-		`10:3: syncResources[0]["a.b"]: unknown field, expected one of name, apiVersion, kind, direction, mode, statusSync, selector, policy, hostOwnedFields, dropKeys, keepKeys, onRemoval, onTwinDeleted, workers or extraLabels`,
+		`10:3: syncResources[0]["a.b"]: unknown field, expected one of name, apiVersion, kind, direction, mode, statusSync, selector, policy, patches, targetNamespace, virtualControlledBy, clusterScoped, hostNamespace, enforceTenantProject, selectorIncludeOwnerLabels, includeForeignCopies, hostOwnedFields, dropKeys, keepKeys, onRemoval, onTwinDeleted, workers or extraLabels`,
 	}},
 	{"missing keys of a rule", "version: v1\nsyncResources:\n- name: x\n", []string{
 		"3:3: syncResources[0].apiVersion: is missing: expected a string like example.io/v1",
-		"3:3: syncResources[0].direction: is missing: expected toHost",
+		"3:3: syncResources[0].direction: is missing: expected toHost or fromHost",
 		"3:3: syncResources[0].kind: is missing: expected a string like Widget",
 	}},
 	{"duplicate keys", "version: v1\nversion: v1\nnamespaces:\n  a: b\n  \"a\": c\n", []string{
@@ -103,14 +104,9 @@ var strictCases = []struct {
 		"5:86: syncResources[0].selector.matchNamespaces: is empty: give it at least 1, or remove the key",
 	}},
 	// What comes later.
-	{"later keys", widget + "  mode: mirror\n  patches: [{path: a, type: b}]\n  hostNamespace: x\n", []string{
-		`6:9: syncResources[0].mode: "mirror" is not supported in this version: expected sync`,
-		"7:3: syncResources[0].patches: not supported in this version: references cross as they are written; give their targets the same names on the remote side; remove it",
-		"8:3: syncResources[0].hostNamespace: not supported in this version: map each namespace with `namespaces` instead; remove it",
-	}},
-	{"later direction", "version: v1\nnaming: {}\nsyncResources:\n- {apiVersion: v1, kind: A, direction: fromHost}\n", []string{
-		"2:1: naming: not supported in this version: twins keep their names, and their namespaces follow `namespaces`; remove it",
-		`4:40: syncResources[0].direction: "fromHost" is not supported in this version: expected toHost`,
+	{"later keys", "version: v1\ndisable_event_filtering: true\nsyncResources:\n- apiVersion: v1\n  kind: A\n  direction: toHost\n  specOwnership: Exclusive\n", []string{
+		"2:1: disable_event_filtering: not supported in this version: events that change nothing of what crosses are always left out; remove it",
+		"7:3: syncResources[0].specOwnership: not supported in this version: fields that others add to a twin stay; remove it",
 	}},
 }
 
@@ -138,8 +134,18 @@ func expectErrors(t *testing.T, text string, want []string) {
 	}
 }
 
-// Every later key is refused as such in its object.
+// Every later key is refused as such in its object, and those that are known from elsewhere are among them.
 func TestF5_LaterKeys(t *testing.T) {
+	for object, names := range map[reflect.Type][]string{
+		reflect.TypeFor[File]():         {"disable_event_filtering"},
+		reflect.TypeFor[SyncResource](): {"specOwnership", "deletionPolicy", "carryFinalizers"},
+	} {
+		for _, name := range names {
+			if _, ok := laterField(object, name); !ok {
+				t.Errorf("%s of %s is not refused with a reason", name, object.Name())
+			}
+		}
+	}
 	for object, fields := range laterFields {
 		for _, f := range fields {
 			text := fmt.Sprintf("version: v1\n%s: {}\n", f.Name)
@@ -168,6 +174,11 @@ func TestF5_Bombs(t *testing.T) {
 	}
 	expectFault(t, aliases, "more than 100000 values in one file: split the rules up")
 	expectFault(t, widget+"  dropKeys: ["+list("/", 30_000)+"]\n", "syncResources[0].dropKeys[29999]")
+	patches := widget + "  patches:\n"
+	for i := range 10_000 {
+		patches += fmt.Sprintf("  - {path: spec.a%[1]d, type: rewriteName}\n  - {path: spec.a%[1]d.b, type: rewriteName}\n", i)
+	}
+	expectFault(t, patches, "which takes all that is there")
 	expectFault(t, "version: v1\n"+strings.Repeat("x: 1\n", 30_000), "duplicate key")
 	expectFault(t, "version: v1\nsyncResources:\n"+strings.Repeat("- {apiVersion: v1, kind: A, direction: toHost}\n", 5_000), "so neither would take them")
 }

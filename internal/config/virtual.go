@@ -32,24 +32,24 @@ func (c *compiler) checkNaming() {
 	if fault := first(validation.IsDNS1123Label(v.Name)); fault != "" && c.sound(p.Child("name")) {
 		c.errorf(p.Child("name"), "%s is no name of a virtual cluster: %s", show(v.Name), fault)
 	}
-	c.checkHostNamespace(v.HostNamespace, p.Child("hostNamespace"))
+	c.checkTarget(v.HostNamespace, "host", p.Child("hostNamespace"))
 	if written("namespaces") {
-		c.errorf(field.NewPath("namespaces"), "contradicts naming: VirtualCluster, under which all namespaces land in %s: remove one of them", v.HostNamespace)
+		c.errorf(field.NewPath("namespaces"), "contradicts naming: VirtualCluster, under which all namespaces land in one: remove one of them")
 	}
 	if c.file.CreateNamespaces {
 		c.errorf(field.NewPath("createNamespaces"), "contradicts naming: VirtualCluster: host namespaces are the host's own; remove it")
 	}
 }
 
-// checkHostNamespace checks the name of a namespace of the host cluster.
-func (c *compiler) checkHostNamespace(name string, p *field.Path) {
+// checkTarget checks the name of a namespace that twins go in; cluster says whose it is: "host" or "local".
+func (c *compiler) checkTarget(name, cluster string, p *field.Path) {
 	if !c.sound(p) {
 		return
 	}
 	if fault := first(validation.IsDNS1123Label(name)); fault != "" {
 		c.errorf(p, "%s is no namespace name: %s", show(name), fault)
 	} else if isSystemNamespace(name) {
-		c.errorf(p, "%s can't be written to: namespaces that start with kube- belong to the host cluster; choose another", name)
+		c.errorf(p, "%s can't be written to: namespaces that start with kube- belong to the %s cluster; choose another", name, cluster)
 	}
 }
 
@@ -63,7 +63,7 @@ func (c *compiler) hostNamespace(e *SyncResource, p *field.Path) string {
 		c.errorf(at, "belongs to naming: VirtualCluster: map namespaces with namespaces instead")
 		return ""
 	}
-	c.checkHostNamespace(e.HostNamespace, at)
+	c.checkTarget(e.HostNamespace, "host", at)
 	if e.HostNamespace == c.file.VirtualCluster.HostNamespace {
 		c.errorf(at, "is the virtual cluster's own host namespace, where twins go anyway: remove it")
 	}
@@ -85,7 +85,9 @@ func (c *compiler) tenantProject(kind schema.GroupVersionKind, p *field.Path) st
 	namespace := c.file.VirtualCluster.HostNamespace
 	rest, ok := strings.CutPrefix(namespace, "vcluster-")
 	tenant, cluster, found := strings.Cut(rest, "--")
-	if !ok || !found || tenant == "" || cluster == "" {
+	// Where the line between the two could be drawn elsewhere as well, it might be another tenant's.
+	ambiguous := strings.HasPrefix(cluster, "-") || strings.Contains(cluster, "--")
+	if !ok || !found || tenant == "" || cluster == "" || ambiguous {
 		c.errorf(at, "can't tell the tenant from virtualCluster.hostNamespace %s: expected vcluster-<tenant>--<cluster>", show(namespace))
 		return ""
 	}
@@ -117,7 +119,11 @@ func (c *compiler) patches(e *SyncResource, p *field.Path) *boundary.Patches {
 		return nil
 	}
 	compiled, err := boundary.CompilePatches(patches)
-	if err != nil {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range several.Unwrap() {
+			c.errorf(p.Child("patches"), "%v", err)
+		}
+	} else if err != nil {
 		c.errorf(p.Child("patches"), "%v", err)
 	}
 	return compiled
@@ -148,10 +154,11 @@ func (c *compiler) checkDirection(e *SyncResource, p *field.Path) {
 			c.errorf(p.Child("clusterScoped"), "cluster-scoped kinds are imported only in mode: mirror")
 		}
 		if e.TargetNamespace != "" {
-			c.checkHostNamespace(e.TargetNamespace, p.Child("targetNamespace"))
+			c.checkTarget(e.TargetNamespace, "local", p.Child("targetNamespace"))
 		}
-		for remote, locals := range c.counterparts() {
-			if len(locals) > 1 {
+		counterparts := c.counterparts()
+		for _, remote := range slices.Sorted(maps.Keys(counterparts)) {
+			if locals := counterparts[remote]; len(locals) > 1 {
 				c.errorf(p.Child("direction"), "%s share the counterpart %s in namespaces, so where its objects go can't be told: give each its own", strings.Join(locals, " and "), remote)
 			}
 		}

@@ -88,6 +88,7 @@ func value(t *testing.T, text string) any {
 func TestSchemaAgreesWithParse(t *testing.T) {
 	schema := compiled(t)
 	const head = "version: v1\nsyncResources:\n- apiVersion: v1\n  kind: Secret\n  direction: toHost\n"
+	const virtual = "naming: VirtualCluster\nvirtualCluster: {name: shop, hostNamespace: vcluster-acme--shop}\n" + head
 	tests := []struct {
 		name, text string
 		valid      bool
@@ -108,8 +109,18 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 		{"too many workers", head + "  workers: 101\n", false},
 		{"no workers", head + "  workers: 0\n", false},
 		{"number as label", head + "  extraLabels: {a: 1}\n", false},
-		{"later direction", "version: v1\nsyncResources: [{apiVersion: v1, kind: X, direction: fromHost}]\n", false},
-		{"later key", head + "  patches: []\n", false},
+		{"unknown direction", "version: v1\nsyncResources: [{apiVersion: v1, kind: X, direction: toMember}]\n", false},
+		{"import", "version: v1\nsyncResources: [{apiVersion: v1, kind: X, direction: fromHost, mode: mirror, targetNamespace: a, virtualControlledBy: true, clusterScoped: true}]\n", true},
+		{"unknown mode", head + "  mode: copy\n", false},
+		{"later key", head + "  specOwnership: Shared\n", false},
+		{"virtual cluster", virtual + "  hostNamespace: argocd\n  enforceTenantProject: true\n  selectorIncludeOwnerLabels: false\n  includeForeignCopies: true\n", true},
+		{"patches", head + "  patches: [{path: 'spec.rules[*].backendRefs[0]', type: rewriteRef}, {path: 'metadata.annotations[\"a.b/c\"]', type: none}]\n", true},
+		{"unknown naming", "version: v1\nnaming: vcluster\n", false},
+		{"virtual cluster without a namespace", "version: v1\nnaming: VirtualCluster\nvirtualCluster: {name: shop}\n", false},
+		{"no patches", head + "  patches: []\n", false},
+		{"patch without a type", head + "  patches: [{path: spec.a}]\n", false},
+		{"patch of an unknown type", head + "  patches: [{path: spec.a, type: rewrite}]\n", false},
+		{"patch with a template", head + "  patches: [{path: spec.a, type: none, expression: b}]\n", false},
 		{"no namespaces", "version: v1\nnamespaces: {}\n", false},
 		{"empty list", head + "  selector: {matchNamespaces: []}\n", false},
 		{"bad name", head + "  name: a b\n", false},
