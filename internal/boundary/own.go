@@ -101,7 +101,7 @@ func desire(in *Input, rule *Rule) (desired, error) {
 		content = without(content, path)
 	}
 
-	d.body = rule.enforceProject(content.(map[string]any))
+	d.body = content.(map[string]any)
 	// What belongs to the target side may be all of them; the stamp is written all the same.
 	metadata := extend(d.body["metadata"])
 	labels, annotations := extend(metadata["labels"]), extend(metadata["annotations"])
@@ -118,6 +118,7 @@ func desire(in *Input, rule *Rule) (desired, error) {
 	}
 	d.body["apiVersion"], d.body["kind"] = rule.Kind.GroupVersion().String(), rule.Kind.Kind
 	d.body["metadata"] = metadata
+	d.body = rule.enforceProject(d.body) // last, for it goes by the twin's labels
 
 	d.hash = hash(d.body)
 	annotations[AnnotationApplied] = d.hash
