@@ -107,6 +107,8 @@ func remoteOwnedPaths(rule *Rule, source map[string]any) []Path {
 // onTwinDeleted returns the rule's setting, or the kind's default (D4).
 func (r *Rule) onTwinDeleted() TwinDeletedPolicy {
 	switch {
+	case r.Mode == ModeMirror: // which is a view, and runs nothing
+		return TwinDeletedRecreate
 	case r.OnTwinDeleted != "":
 		return r.OnTwinDeleted
 	case defaultsOf(r.Kind).runsToCompletion:

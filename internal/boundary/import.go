@@ -78,17 +78,17 @@ func (n Import) Place(rule *Rule, source *unstructured.Unstructured) (types.Name
 	default:
 		place.Namespace, _ = n.Pairs.Remote(place.Namespace)
 	}
-	if name != "" {
-		place.Name = name
-	}
 	if faults := validation.IsDNS1123Label(place.Namespace); len(faults) > 0 {
 		return types.NamespacedName{}, fmt.Errorf("target namespace %q: %s", place.Namespace, faults[0])
 	}
 	if strings.HasPrefix(place.Namespace, "kube-") {
 		return types.NamespacedName{}, fmt.Errorf("target namespace %q: namespaces that start with kube- are not written to", place.Namespace)
 	}
-	if faults := validation.IsDNS1123Subdomain(place.Name); len(faults) > 0 {
-		return types.NamespacedName{}, fmt.Errorf("target name %q: %s", place.Name, faults[0])
+	if name != "" { // the source's own name suits the kind, as a server took it
+		if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {
+			return types.NamespacedName{}, fmt.Errorf("target name %q: %s", name, faults[0])
+		}
+		place.Name = name
 	}
 	return place, nil
 }

@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/flow"
 	"isthmus.dev/isthmus/internal/ledger"
 	"isthmus.dev/isthmus/internal/observe"
@@ -49,15 +51,17 @@ func (s *syncer) flowsOf(ctx context.Context, w way, book *ledger.Ledger, remove
 	if len(kinds) == 0 {
 		return nil
 	}
-	namespaces := w.to.WatchNamespaces(ctx, twinNamespaces(rules, w.naming), func(name string) {
-		s.mu.Lock()
-		flows := s.flows
-		s.mu.Unlock()
-		for _, f := range flows {
-			if f.Direction == w.direction {
-				f.NamespaceChanged(name)
+	namespaces := sync.OnceValue(func() *cluster.Namespaces {
+		return w.to.WatchNamespaces(ctx, twinNamespaces(rules, w.naming), func(name string) {
+			s.mu.Lock()
+			flows := s.flows
+			s.mu.Unlock()
+			for _, f := range flows {
+				if f.Direction == w.direction {
+					f.NamespaceChanged(name)
+				}
 			}
-		}
+		})
 	})
 	var flows []*flow.Flow
 	for _, kind := range kinds {

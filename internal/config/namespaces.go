@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -149,7 +148,7 @@ func (c *compiler) namespaces(e *SyncResource, p *field.Path) boundary.Namespace
 		filter.Exclude = append(filter.Exclude, systemNamespaces)
 	}
 	if len(c.errs) == before && c.sound(p) {
-		c.checkSomeLeft(filter, p)
+		c.checkSomeLeft(e, filter, p)
 	}
 	return filter
 }
@@ -158,16 +157,21 @@ func (c *compiler) namespaces(e *SyncResource, p *field.Path) boundary.Namespace
 func (c *compiler) keepsNamespaces() bool { return c.file.Namespaces == nil && !c.virtual() }
 
 // checkSomeLeft refuses a rule that no namespace could satisfy.
-func (c *compiler) checkSomeLeft(filter boundary.NamespaceFilter, p *field.Path) {
+func (c *compiler) checkSomeLeft(e *SyncResource, filter boundary.NamespaceFilter, p *field.Path) {
 	if literal, ok := filter.Literal(); ok && len(literal) == 0 || slices.Contains(filter.Exclude, "*") {
 		c.errorf(p, "the filters exclude every namespace that they include, so nothing would cross: include more, or exclude less")
+		return
+	}
+	imports := e.Direction == "fromHost"
+	if host := c.file.VirtualCluster.HostNamespace; imports && c.virtual() && host != "" && !filter.Admits(host) {
+		c.errorf(p, "the filters do not admit %s, the only namespace that imports come from: remove them", host)
 		return
 	}
 	if c.file.Namespaces == nil || !c.sound(field.NewPath("namespaces")) {
 		return
 	}
-	for local := range maps.Keys(c.file.Namespaces) {
-		if filter.Admits(local) {
+	for local, remote := range c.file.Namespaces {
+		if imports && filter.Admits(remote) || !imports && filter.Admits(local) {
 			return
 		}
 	}

@@ -136,6 +136,9 @@ func (c *compiler) checkDirection(e *SyncResource, p *field.Path) {
 			c.errorf(p.Child(key), "%s: remove it", why)
 		}
 	}
+	if e.Mode == "mirror" && e.Direction == "fromHost" && e.OnTwinDeleted == boundary.TwinDeletedHold {
+		c.errorf(p.Child("onTwinDeleted"), "contradicts mode: mirror, which is what is on the other side: remove one of them")
+	}
 	switch e.Direction {
 	case "toHost":
 		refuse("targetNamespace", "belongs to direction: fromHost")

@@ -77,6 +77,9 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	if err := e.recordCRD(ctx); err != nil {
 		return false, err
 	}
+	if p.twin.Namespaced {
+		f.Namespaces()
+	}
 
 	var tasks sync.WaitGroup
 	run := func(task func(context.Context)) { tasks.Go(func() { task(ctx) }) }
@@ -284,9 +287,21 @@ func (e *epoch) namespaceChanged(name string) {
 		}
 	}
 	e.enqueue(func(source types.NamespacedName) bool {
-		targets := boundary.Targets(e.Rules, e.Naming, source.Namespace)
-		return name == "" || targets == nil || slices.Contains(targets, name)
+		return name == "" || e.goesInto(source, name)
 	})
+}
+
+// goesInto reports whether a source's twin belongs into a namespace.
+func (e *epoch) goesInto(key types.NamespacedName, namespace string) bool {
+	if targets := boundary.Targets(e.Rules, e.Naming, key.Namespace); targets != nil {
+		return slices.Contains(targets, namespace)
+	}
+	source := e.sources.Get(key)
+	if source == nil {
+		return false
+	}
+	place, ok := boundary.Belongs(e.Rules, source, e.Naming, stampedRule(e.twins.ByIndex(key)))
+	return ok && place.Namespace == namespace
 }
 
 // supervise looks after what no event tells: the ground that the epoch stands on, the guard, and the end of a wind-down.

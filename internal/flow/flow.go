@@ -50,8 +50,9 @@ type Options struct {
 	// Direction says which side is which: From is where the sources are, To where the twins are.
 	Direction boundary.Direction
 	From, To  End
-	// Namespaces are those of the twins' side.
-	Namespaces       *cluster.Namespaces
+	// Namespaces returns those of the twins' side, which are watched from the first call on: a flow of a cluster-scoped
+	// kind makes none.
+	Namespaces       func() *cluster.Namespaces
 	CreateNamespaces bool
 	MassDeletion     boundary.MassDeletion
 	Ledger           *ledger.Ledger
@@ -291,7 +292,11 @@ func (f *Flow) prepare(ctx context.Context) (*plan, error) {
 			p.statusSchema, _ = local.At(boundary.Path{{Field: "status"}})
 		}
 		if rule.Mode == boundary.ModeMirror {
-			p.statusSchema, _ = p.schema.At(boundary.Path{{Field: "status"}})
+			status, declared := p.schema.At(boundary.Path{{Field: "status"}})
+			if declared && p.schema != nil && !p.twin.Status {
+				return p, fmt.Errorf("rule %s is a mirror, but %s has no status subresource on the %s cluster to take its status", rule.Name, f.Kind.Kind, f.To.Role())
+			}
+			p.statusSchema = status
 		}
 	}
 	return p, f.scopes(ctx, p)

@@ -142,9 +142,12 @@ func withoutStatus(object map[string]any) map[string]any {
 	return out
 }
 
-// namespace returns the state of a remote namespace.
+// namespace returns the state of a namespace on the twins' side; a cluster-scoped twin needs none.
 func (e *epoch) namespace(name string) boundary.PlaceState {
-	ns, known := e.Namespaces.Get(name)
+	if name == "" {
+		return boundary.PlaceState{}
+	}
+	ns, known := e.Namespaces().Get(name)
 	return boundary.PlaceState{
 		Unknown: !known, Missing: !ns.Exists, Terminating: ns.Terminating, Creatable: e.CreateNamespaces,
 		Origin: ns.Labels[boundary.LabelOrigin], Writer: ns.Annotations[boundary.AnnotationWriter],

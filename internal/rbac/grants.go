@@ -23,10 +23,10 @@ type grantSet map[grant]bool
 func (s grantSet) add(n need, where place) {
 	namespaces := where.namespaces
 	switch {
-	case n.cluster || where.anywhere:
-		namespaces = []string{""}
 	case n.namespace != "":
 		namespaces = []string{n.namespace}
+	case n.cluster || where.anywhere:
+		namespaces = []string{""}
 	}
 	names := n.names
 	if names == nil {

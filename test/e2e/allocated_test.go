@@ -219,7 +219,7 @@ func TestO1_JobRunsOnceOnTheOtherSide(t *testing.T) {
 const argoCD = "github.com/argoproj/argo-cd/v3@v3.4.0"
 
 // moduleFile reads a file of a module's version from the module cache, where it is put if need be.
-func moduleFile(t *testing.T, module, path string) string {
+func moduleFile(t testing.TB, module, path string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
 	cmd.Dir = t.TempDir() // outside our own module, whose go.sum need not know it

@@ -99,31 +99,53 @@ func (e *Env) Reads(since time.Time) []Request {
 	return reads
 }
 
+// ways are the ways in which a kind may cross.
+type ways struct {
+	out bool // to the remote side: twins are there, and the sources' status is written on the local one
+	in  bool // to the local side: copies are there, and nothing is written on the remote one
+	// mirror: copies come with their status.
+	mirror bool
+}
+
+// add takes in another way.
+func (w ways) add(o ways) ways { return ways{w.out || o.out, w.in || o.in, w.mirror || o.mirror} }
+
+// twinsOn reports whether twins of the kind may be on a side.
+func (w ways) twinsOn(side string) bool { return side == "remote" && w.out || side == "local" && w.in }
+
 // groundwork is what every Isthmus reads beside the kinds of its rules: the clusters' identities, CRDs, namespaces.
 var groundwork = map[string]bool{"namespaces": true, "customresourcedefinitions.apiextensions.k8s.io": true}
 
-// allow notes the kinds that a configuration names: Isthmus may ask for no others (S1).
+// allow notes the kinds that a configuration names, and how they cross: Isthmus may ask for no others (S1).
 func (e *Env) allow(config string) {
 	var file struct {
-		SyncResources []struct{ APIVersion, Kind string }
+		SyncResources []struct{ APIVersion, Kind, Direction, Mode string }
 	}
 	if yaml.Unmarshal([]byte(config), &file) != nil {
 		return // a test of what is wrong with files
 	}
 	for _, rule := range file.SyncResources {
 		gvr, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(rule.APIVersion, rule.Kind))
-		e.allowed[gvr.GroupResource().String()] = true
+		kind, in := gvr.GroupResource().String(), rule.Direction == "fromHost"
+		e.crosses[kind] = e.crosses[kind].add(ways{out: !in, in: in, mirror: in && rule.Mode == "mirror"})
 	}
+}
+
+// all are the ways of all kinds.
+func (e *Env) all() (w ways) {
+	for _, one := range e.crosses {
+		w = w.add(one)
+	}
+	return w
 }
 
 // auditKind checks that a request asks for what a rule names, or belongs to the groundwork.
 func (e *Env) auditKind(r Request) {
 	kind := r.resource()
-	switch {
-	case r.ObjectRef == nil, e.allowed[kind], r.bookkeeping():
+	switch _, crosses := e.crosses[kind]; {
+	case r.ObjectRef == nil, crosses, r.bookkeeping():
 	case !r.IsWrite() && groundwork[kind] && r.ObjectRef.Name != "":
-	case !r.IsWrite() && kind == "namespaces" && r.Side == "remote": // with rules whose namespaces can't be listed
-	case r.IsWrite() && kind == "namespaces" && r.Side == "remote":
+	case kind == "namespaces" && e.all().twinsOn(r.Side): // to make them, or with rules whose namespaces can't be listed
 	default:
 		e.T.Errorf("audit: a request for a kind that no rule names: %s", r)
 	}
@@ -142,22 +164,46 @@ func (e *Env) audit() {
 				e.T.Errorf("audit: a write in a quiet time: %s", r)
 			}
 		}
-		if r.Side == "local" {
-			if r.ObjectRef.Subresource != "status" || r.Verb != "patch" {
-				e.T.Errorf("audit: a write to a source that is not its status: %s", r)
-			}
-			continue
-		}
-		e.auditTwin(r, ours)
+		e.auditWrite(r, ours)
 	}
 }
 
-// auditTwin checks one write on the remote side.
-func (e *Env) auditTwin(r Request, ours map[string]bool) {
-	if r.ObjectRef.Subresource != "" {
-		e.T.Errorf("audit: a write to a subresource on the remote side: %s", r)
+// auditWrite checks one write, by what may cross to its side.
+func (e *Env) auditWrite(r Request, ours map[string]bool) {
+	way := e.crosses[r.resource()]
+	if r.resource() == "namespaces" && !way.twinsOn(r.Side) {
+		way = e.all()
+	}
+	switch {
+	case r.ObjectRef.Subresource != "":
+		e.auditStatus(r, ours, way)
+	case way.twinsOn(r.Side):
+		e.auditTwin(r, ours)
+	default:
+		e.T.Errorf("audit: a write to a source that is not its status: %s", r)
+	}
+}
+
+// auditStatus checks one write to a subresource: on the local side alone, a source's status that returns, or a mirror's.
+func (e *Env) auditStatus(r Request, ours map[string]bool, way ways) {
+	if r.Side != "local" || r.ObjectRef.Subresource != "status" || r.Verb != "patch" {
+		e.T.Errorf("audit: a write to a subresource that is not a status on the local side: %s", r)
 		return
 	}
+	written := object(r.ResponseObject).Metadata.UID
+	if r.Code() >= 300 || written == "" {
+		return
+	}
+	switch {
+	case ours[written] && !way.mirror:
+		e.T.Errorf("audit: a status is written to a copy that is no mirror: %s", r)
+	case !ours[written] && !way.out:
+		e.T.Errorf("audit: a status is written to an object that Isthmus did not create: %s", r)
+	}
+}
+
+// auditTwin checks one write on the side of twins.
+func (e *Env) auditTwin(r Request, ours map[string]bool) {
 	request, response := object(r.RequestObject), object(r.ResponseObject)
 	switch {
 	case r.Verb == "patch" && strings.Contains(r.RequestURI, "fieldManager="+boundary.HandoverManager):

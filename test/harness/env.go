@@ -37,7 +37,7 @@ type Env struct {
 	began   time.Time
 	quiet   []interval
 	running []*Isthmus
-	allowed map[string]bool // resources that may be written on the remote side
+	crosses map[string]ways // what may cross, by resource, by the configurations that were started
 	lax     bool
 }
 
@@ -87,7 +87,7 @@ func newEnv(t testing.TB, local, remote *controlplane.Cluster) *Env {
 	name := strings.Trim(notLabel.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-"), "-")
 	e := &Env{
 		T: t, ID: fmt.Sprintf("t%d-%s", counter.Add(1), strings.Trim(name[:min(len(name), 24)], "-")),
-		dir: t.TempDir(), began: time.Now(), allowed: map[string]bool{},
+		dir: t.TempDir(), began: time.Now(), crosses: map[string]ways{},
 	}
 	e.Local, e.Remote = newSide(t, local), newSide(t, remote)
 	// Cleanups run last in, first out: the processes stop before their writes are audited.
