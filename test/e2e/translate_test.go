@@ -15,9 +15,6 @@ import (
 	"isthmus.dev/isthmus/test/harness"
 )
 
-// gatewayAPI is where the real CRD of an HTTPRoute comes from.
-const gatewayAPI = "sigs.k8s.io/gateway-api@v1.5.0"
-
 // valueAt returns what is at a path of fields and indexes of lists; nil where there is nothing.
 func valueAt(obj *unstructured.Unstructured, path ...any) any {
 	if obj == nil {
