@@ -104,7 +104,8 @@ type SyncResource struct {
 	// local one. Under `naming: VirtualCluster` the latter come from the virtual cluster's own host namespace.
 	Direction string `json:"direction" required:"true" enum:"toHost,fromHost"`
 	// How they go: in `sync` the source's side owns the object, and the twin follows it. In `mirror` the twin is a
-	// read-only import, status included; with `toHost` that is `sync` without status.
+	// read-only import, status included, that is made again when someone deletes it; with `toHost` that is `sync` without
+	// status.
 	Mode string `json:"mode" enum:"sync,mirror" default:"sync"`
 	// Whether the twin's status is brought back to the source. The kind must have the status subresource. Only with
 	// `direction: toHost`.

@@ -96,13 +96,13 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 		feed := e.twins.Feed(scope)
 		w := e.watcher(e.to, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, feed)
 		w.pass = func() {
-			e.log.Warn("Twins may be left in a namespace of the remote cluster that no rule uses any more, but RBAC does not let it be watched: they stay until it does", "namespace", scope)
+			e.log.Warn("Twins may be left in a namespace of their cluster that no rule uses any more, but RBAC does not let it be watched: they stay until it does", "namespace", scope)
 			feed.Pass()
 		}
 		run(w.run)
 	}
 	if p.unseen {
-		e.log.Warn("Twins may be left in namespaces of the remote cluster that no rule uses any more, but RBAC lets only those in use be watched: they stay until it allows to list and watch them in all namespaces")
+		e.log.Warn("Twins may be left in namespaces of their cluster that no rule uses any more, but RBAC lets only those in use be watched: they stay until it allows to list and watch them in all namespaces")
 	}
 	for range f.workers() {
 		run(e.work)
