@@ -30,6 +30,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
 	root.AddCommand(
+		newAdoptCommand(),
 		newRBACCommand(),
 		newSchemaCommand(),
 		newSyncCommand(),

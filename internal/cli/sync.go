@@ -59,6 +59,16 @@ The identities must stay the same over restarts: objects that were created under
 		},
 	}
 	f := cmd.Flags()
+	o.sides(cmd)
+	f.StringVar(&o.listen, "listen", ":8080", "address for /healthz, /readyz and /metrics; empty: none")
+	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text or json")
+	f.BoolVar(&o.allowMassDeletion, "allow-mass-deletion", false, "let deletes go on that the guard would hold, in this run (the file's massDeletion: Allow does it in all)")
+	return cmd
+}
+
+// sides are the flags that say what crosses between which clusters, and who it is that carries it.
+func (o *syncOptions) sides(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringVar(&o.config, "config", "", "the file that says what crosses (required)")
 	f.StringVar(&o.localKubeconfig, "local-kubeconfig", "", "kubeconfig of the cluster whose objects cross; empty: the cluster that isthmus runs in")
 	f.StringVar(&o.localContext, "local-context", "", "context in the local kubeconfig; empty: its current one")
@@ -68,13 +78,9 @@ The identities must stay the same over restarts: objects that were created under
 	f.StringVar(&o.remoteID, "remote-id", "", "name of the remote cluster, a DNS label, the same for good (required)")
 	f.StringVar(&o.instance, "instance", "default", "tells several isthmuses apart that serve one local cluster")
 	f.StringVar(&o.namespace, "namespace", "isthmus-system", "namespace on the local cluster in which isthmus keeps its ledger")
-	f.StringVar(&o.listen, "listen", ":8080", "address for /healthz, /readyz and /metrics; empty: none")
-	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text or json")
-	f.BoolVar(&o.allowMassDeletion, "allow-mass-deletion", false, "let deletes go on that the guard would hold, in this run (the file's massDeletion: Allow does it in all)")
 	for _, name := range []string{"config", "cluster-id", "remote-id"} {
 		_ = cmd.MarkFlagRequired(name) // fails only for a flag that does not exist
 	}
-	return cmd
 }
 
 // check finds what is wrong with the flags.
@@ -98,6 +104,7 @@ func (o *syncOptions) check() error {
 // syncer is one run of isthmus sync.
 type syncer struct {
 	*syncOptions
+	agent         string // how it calls itself to servers
 	file          *config.Config
 	log           *slog.Logger
 	metrics       *observe.Metrics
@@ -128,7 +135,7 @@ func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	s := &syncer{
-		syncOptions: o, file: file, waiting: "starting",
+		syncOptions: o, agent: "isthmus", file: file, waiting: "starting",
 		log:     observe.NewLogger(stderr, level, o.logFormat == "json"),
 		metrics: observe.NewMetrics(version()),
 	}
@@ -155,7 +162,7 @@ func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 func (s *syncer) connect(role, kubeconfig, kubeContext string) (*cluster.Cluster, error) {
 	return cluster.Connect(cluster.Options{
 		Role: role, Kubeconfig: kubeconfig, Context: kubeContext, Logger: s.log,
-		UserAgent: "isthmus/" + version(),
+		UserAgent: s.agent + "/" + version(),
 		OnHealth:  func(h cluster.Health) { s.metrics.SetReachable(role, h.Reached) },
 	})
 }
@@ -171,7 +178,7 @@ func (s *syncer) serve(ctx context.Context) error {
 		return err
 	}
 	var flows []*flow.Flow
-	for _, w := range s.ways(book) {
+	for _, w := range s.ways(book.LocalUID(), book.RemoteUID()) {
 		flows = append(flows, s.flowsOf(ctx, w, book, removed)...)
 		defer w.events.Shutdown()
 	}

@@ -24,9 +24,9 @@ type way struct {
 	events           *observe.Events // on the sources
 }
 
-// ways returns both directions.
-func (s *syncer) ways(book *ledger.Ledger) []way {
-	local, remote := flow.End{Cluster: s.local, UID: book.LocalUID()}, flow.End{Cluster: s.remote, UID: book.RemoteUID()}
+// ways returns both directions between clusters whose namespaces kube-system have these UIDs.
+func (s *syncer) ways(localUID, remoteUID string) []way {
+	local, remote := flow.End{Cluster: s.local, UID: localUID}, flow.End{Cluster: s.remote, UID: remoteUID}
 	both := []way{
 		{direction: boundary.ToRemote, from: local, to: remote, createNamespaces: s.file.CreateNamespaces,
 			identity: boundary.Identity{Cluster: s.clusterID, ClusterUID: local.UID}},

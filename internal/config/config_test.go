@@ -138,6 +138,7 @@ syncResources:
 func TestParseReadsAVirtualCluster(t *testing.T) {
 	got := parse(t, `
 version: v1
+disable_event_filtering: true
 naming: VirtualCluster
 virtualCluster: {name: shop, hostNamespace: vcluster-acme--eu-1}
 syncResources:

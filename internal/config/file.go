@@ -25,6 +25,8 @@ type File struct {
 	Naming Naming `json:"naming" enum:"SameName,VirtualCluster" default:"SameName"`
 	// The virtual cluster that the local cluster is. Required for, and only with, `naming: VirtualCluster`.
 	VirtualCluster VirtualCluster `json:"virtualCluster"`
+	// Known from other plugins, and without effect: events that change nothing of what crosses are always left out.
+	DisableEventFiltering bool `json:"disable_event_filtering" default:"false"`
 	// Filters on namespaces for all rules.
 	GlobalFilters GlobalFilters `json:"globalFilters"`
 	// The counterparts of local namespaces: local name to remote name. Absent, every namespace has the counterpart of

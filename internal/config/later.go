@@ -12,9 +12,6 @@ type LaterField struct {
 // laterFields lists, by object, the keys that are refused with a reason rather than as unknown. A key moves from here
 // to its struct when its feature comes.
 var laterFields = map[reflect.Type][]LaterField{
-	reflect.TypeFor[File](): {
-		{"disable_event_filtering", "events that change nothing of what crosses are always left out"},
-	},
 	reflect.TypeFor[SyncResource](): {
 		{"specOwnership", "fields that others add to a twin stay"},
 		{"deletionPolicy", "a deleted source goes at once, and its twin after it"},

@@ -44,9 +44,9 @@ var strictCases = []struct {
 	{"unknown keys", "version: v1\nlog-level: info\nSyncResources: []\nfoo: 1\nselector: {}\nkinds: []\n", []string{
 		`2:1: log-level: unknown field, did you mean "log_level"?`,
 		`3:1: SyncResources: unknown field, did you mean "syncResources"?`,
-		`4:1: foo: unknown field, expected one of version, log_level, events_enabled, max_concurrent_reconciles, naming, virtualCluster, globalFilters, namespaces, createNamespaces, massDeletion, globalExtraLabels or syncResources`,
+		`4:1: foo: unknown field, expected one of version, log_level, events_enabled, max_concurrent_reconciles, naming, virtualCluster, disable_event_filtering, globalFilters, namespaces, createNamespaces, massDeletion, globalExtraLabels or syncResources`,
 		`5:1: selector: unknown field here, it belongs in syncResources[]`,
-		`6:1: kinds: unknown field, expected one of version, log_level, events_enabled, max_concurrent_reconciles, naming, virtualCluster, globalFilters, namespaces, createNamespaces, massDeletion, globalExtraLabels or syncResources`,
+		`6:1: kinds: unknown field, expected one of version, log_level, events_enabled, max_concurrent_reconciles, naming, virtualCluster, disable_event_filtering, globalFilters, namespaces, createNamespaces, massDeletion, globalExtraLabels or syncResources`,
 	}},
 	{"unknown key of a rule", widget + "  selectr:\n    matchLabels: {}\n  matchNamespaces: [a]\n  namespaces: {a: b}\n  \"a.b\": 1\n", []string{
 		`6:3: syncResources[0].selectr: unknown field, did you mean "selector"?`,
@@ -104,9 +104,8 @@ var strictCases = []struct {
 		"5:86: syncResources[0].selector.matchNamespaces: is empty: give it at least 1, or remove the key",
 	}},
 	// What comes later.
-	{"later keys", "version: v1\ndisable_event_filtering: true\nsyncResources:\n- apiVersion: v1\n  kind: A\n  direction: toHost\n  specOwnership: Exclusive\n", []string{
-		"2:1: disable_event_filtering: not supported in this version: events that change nothing of what crosses are always left out; remove it",
-		"7:3: syncResources[0].specOwnership: not supported in this version: fields that others add to a twin stay; remove it",
+	{"later keys", "version: v1\nsyncResources:\n- apiVersion: v1\n  kind: A\n  direction: toHost\n  specOwnership: Exclusive\n", []string{
+		"6:3: syncResources[0].specOwnership: not supported in this version: fields that others add to a twin stay; remove it",
 	}},
 }
 
@@ -137,7 +136,6 @@ func expectErrors(t *testing.T, text string, want []string) {
 // Every later key is refused as such in its object, and those that are known from elsewhere are among them.
 func TestF5_LaterKeys(t *testing.T) {
 	for object, names := range map[reflect.Type][]string{
-		reflect.TypeFor[File]():         {"disable_event_filtering"},
 		reflect.TypeFor[SyncResource](): {"specOwnership", "deletionPolicy", "carryFinalizers"},
 	} {
 		for _, name := range names {

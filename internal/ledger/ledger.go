@@ -97,22 +97,43 @@ type batch struct {
 // Open reads the ledger, or starts one. A ledger of another cluster ID or remote, or of clusters that were replaced,
 // is an error that says what to do: deciding on absences with it could delete what must stay.
 func Open(ctx context.Context, o Options) (*Ledger, error) {
+	l := newLedger(o)
+	switch found, err := l.read(ctx, o); {
+	case err != nil:
+		return nil, err
+	case !found:
+		l.content = content{ClusterID: o.ClusterID, LocalUID: o.LocalUID, RemoteID: o.RemoteID, RemoteUID: o.RemoteUID}
+		return l, l.save(ctx)
+	}
+	return l, nil
+}
+
+// Check is Open without writing anything: whether a run with these options would be refused.
+func Check(ctx context.Context, o Options) error {
+	_, err := newLedger(o).read(ctx, o)
+	return err
+}
+
+func newLedger(o Options) *Ledger {
 	l := &Ledger{
 		client: o.Client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(o.Namespace),
 		name:   "isthmus-" + o.Instance,
 	}
 	l.where = fmt.Sprintf("ConfigMap %s/%s on the local cluster", o.Namespace, l.name)
-	want := content{ClusterID: o.ClusterID, LocalUID: o.LocalUID, RemoteID: o.RemoteID, RemoteUID: o.RemoteUID}
+	return l
+}
+
+// read takes in the stored ledger, if it is there and of this Isthmus.
+func (l *Ledger) read(ctx context.Context, o Options) (found bool, err error) {
 	stored, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		l.content = want
-		return l, l.save(ctx)
+		return false, nil
 	case err != nil:
-		return nil, fmt.Errorf("read the ledger, %s: %w", l.where, err)
+		return false, fmt.Errorf("read the ledger, %s: %w", l.where, err)
 	}
 	if err := l.load(stored); err != nil {
-		return nil, err
+		return false, err
 	}
 	for _, c := range []struct{ what, have, want, advice string }{
 		{"cluster ID", l.content.ClusterID, o.ClusterID, "start with --cluster-id " + l.content.ClusterID},
@@ -121,11 +142,11 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 		{"remote cluster (UID of kube-system)", l.content.RemoteUID, o.RemoteUID, "check --remote-kubeconfig"},
 	} {
 		if c.have != c.want {
-			return nil, &MismatchError{fmt.Sprintf("the ledger, %s, was written for %s %s, and this is %s: %s; or, if the change is meant, delete the ledger: objects that were created under it are then foreign and stay as they are",
+			return false, &MismatchError{fmt.Sprintf("the ledger, %s, was written for %s %s, and this is %s: %s; or, if the change is meant, delete the ledger: objects that were created under it are then foreign and stay as they are, unless isthmus adopt takes them over",
 				l.where, c.what, c.have, c.want, c.advice)}
 		}
 	}
-	return l, nil
+	return true, nil
 }
 
 // MismatchError says that the ledger was written for another cluster, remote or ID. Trying again does not help.

@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"isthmus.dev/isthmus/internal/adopt"
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/config"
+	"isthmus.dev/isthmus/internal/flow"
+	"isthmus.dev/isthmus/internal/ledger"
+	"isthmus.dev/isthmus/internal/observe"
+)
+
+// adoptOptions are the flags of isthmus adopt.
+type adoptOptions struct {
+	syncOptions
+	from, replaced, output string
+	dryRun, yes            bool
+}
+
+func newAdoptCommand() *cobra.Command {
+	var o adoptOptions
+	cmd := &cobra.Command{
+		Use:   "adopt --from kupe|vcluster|origin=ID[/INSTANCE] --config FILE --cluster-id ID --remote-id ID --dry-run|--yes",
+		Short: "Take over objects that another system, or an Isthmus under another cluster ID, carried across",
+		Long: `Take over the objects that another system carried across by what the file's rules select: they get this Isthmus's
+stamp in place, and the former field manager lets go of them. Nothing is deleted and nothing is created anew.
+
+  kupe                   copies of the generic sync plugin for vCluster
+  vcluster               what vCluster itself carried to its host cluster
+  origin=ID[/INSTANCE]   twins of an Isthmus under another cluster ID or instance (without it: the one of --instance)
+
+Stop the former system first, and run isthmus sync afterwards, with the same flags. It ends with code 0 when nothing is
+refused and nothing fails. It needs the rights that isthmus sync needs, and no others.`,
+		Example: `  isthmus adopt --from kupe --config sync.yaml --local-kubeconfig consumer.yaml --remote-kubeconfig provider.yaml \
+    --cluster-id consumer --remote-id provider --dry-run`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			former, err := o.check()
+			if err != nil {
+				return usageError(cmd, err)
+			}
+			return o.run(ctx, former, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.sides(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.from, "from", "", "whose objects to take over: kupe, vcluster or origin=ID[/INSTANCE] (required)")
+	f.StringVar(&o.replaced, "replaced-cluster", "", "with origin: take over also what came from the cluster, of this UID of the namespace kube-system, that the present one replaced")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would happen, and change nothing")
+	f.BoolVar(&o.yes, "yes", false, "do it")
+	f.StringVarP(&o.output, "output", "o", "table", "table, or json: an object a line")
+	_ = cmd.MarkFlagRequired("from") // fails only for a flag that does not exist
+	return cmd
+}
+
+// check finds what is wrong with the flags, and reads --from.
+func (o *adoptOptions) check() (boundary.Former, error) {
+	o.logFormat = "text"
+	if err := o.syncOptions.check(); err != nil {
+		return boundary.Former{}, err
+	}
+	switch {
+	case o.dryRun == o.yes:
+		return boundary.Former{}, errors.New("expected one of --dry-run, which says what would happen, and --yes, which does it")
+	case o.output != "table" && o.output != "json":
+		return boundary.Former{}, fmt.Errorf("--output %q: expected table or json", o.output)
+	}
+	system, id, named := strings.Cut(o.from, "=")
+	former := boundary.Former{System: boundary.FormerSystem(system), Replaced: o.replaced}
+	origin := former.System == boundary.FormerOrigin
+	switch {
+	case origin && named:
+		former.Home, former.Instance, named = strings.Cut(id, "/")
+		if !named {
+			former.Instance = o.instance
+		}
+		if len(validation.IsDNS1123Label(former.Home))+len(validation.IsDNS1123Label(former.Instance)) > 0 {
+			return boundary.Former{}, fmt.Errorf("--from %q: expected origin=ID or origin=ID/INSTANCE, both DNS labels", o.from)
+		}
+	case origin, named, former.System != boundary.FormerKupe && former.System != boundary.FormerVCluster:
+		return boundary.Former{}, fmt.Errorf("--from %q: expected kupe, vcluster or origin=ID[/INSTANCE]", o.from)
+	}
+	if o.replaced != "" && !origin {
+		return boundary.Former{}, errors.New("--replaced-cluster belongs to --from origin=ID: other systems' marks do not say which cluster they came from")
+	}
+	return former, nil
+}
+
+func (o *adoptOptions) run(ctx context.Context, former boundary.Former, stdout, stderr io.Writer) error {
+	file, err := config.Load(o.config)
+	if err != nil {
+		return err
+	}
+	former.Cluster = file.VirtualCluster
+	if former.System == boundary.FormerVCluster && former.Cluster == (boundary.VirtualCluster{}) {
+		return fmt.Errorf("%s: --from vcluster needs naming: VirtualCluster, which says which virtual cluster's objects they are", o.config)
+	}
+	file.Events = false // what happens is told on the standard output
+	s := &syncer{
+		syncOptions: &o.syncOptions, agent: "isthmus-adopt", file: file,
+		log:     observe.NewLogger(stderr, slog.LevelWarn, false),
+		metrics: observe.NewMetrics(version()),
+	}
+	observe.RouteClientLogs(s.log)
+	if s.local, err = s.connect("local", o.localKubeconfig, o.localContext); err != nil {
+		return err
+	}
+	if s.remote, err = s.connect("remote", o.remoteKubeconfig, o.remoteContext); err != nil {
+		return err
+	}
+	// Whoever answers now answers to the end.
+	ctx = s.local.Pin(s.remote.Pin(ctx, s.remote.Server()), s.local.Server())
+	flows, err := s.adoptFlows(ctx)
+	if err != nil {
+		return err
+	}
+	var rows []adopt.Row
+	for _, f := range flows {
+		tell := func(row adopt.Row) { rows = append(rows, row) }
+		if err = adopt.Run(ctx, adopt.Options{Flow: f, Former: former, Write: o.yes}, tell); err != nil {
+			rows = append(rows, adopt.Row{Kind: f.Name(), Result: adopt.Failed, Why: observe.Redact(err, boundary.HoldsSecrets(f.Kind))})
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if err := o.report(stdout, rows); err != nil {
+		return err
+	}
+	return verdict(ctx, rows)
+}
+
+// adoptFlows returns the flows of the file's rules. None of them runs.
+func (s *syncer) adoptFlows(ctx context.Context) ([]*flow.Flow, error) {
+	localUID, err := s.local.UID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	remoteUID, err := s.remote.UID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if localUID == remoteUID {
+		return nil, fmt.Errorf("the local and the remote cluster are the same one (UID of kube-system %s): expected two kubeconfigs of two clusters", localUID)
+	}
+	err = ledger.Check(ctx, ledger.Options{
+		Client: s.local.Dynamic(), Namespace: s.namespace, Instance: s.instance,
+		ClusterID: s.clusterID, LocalUID: localUID, RemoteID: s.remoteID, RemoteUID: remoteUID,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var flows []*flow.Flow
+	for _, w := range s.ways(localUID, remoteUID) {
+		w.events.Shutdown()
+		rules := slices.DeleteFunc(slices.Clone(s.file.Rules), func(r *boundary.Rule) bool { return r.Direction != w.direction })
+		for _, kind := range kindsOf(rules, nil) {
+			o := flow.Options{
+				Identity: w.identity, Kind: kind, Direction: w.direction, Naming: w.naming, From: w.from, To: w.to,
+				CreateNamespaces: w.createNamespaces, Metrics: s.metrics, Logger: s.log,
+			}
+			for _, rule := range rules {
+				if rule.Kind.GroupKind() == kind.GroupKind() {
+					o.Rules = append(o.Rules, rule)
+				}
+			}
+			o.TwinNamespaces = twinNamespaces(o.Rules, w.naming)
+			flows = append(flows, flow.New(o))
+		}
+	}
+	return flows, nil
+}
+
+// report prints the rows and how many there are of each result.
+func (o *adoptOptions) report(out io.Writer, rows []adopt.Row) error {
+	if o.output == "json" {
+		encoder := json.NewEncoder(out)
+		for _, row := range rows {
+			if err := encoder.Encode(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(rows) > 0 {
+		fmt.Fprintln(table, "KIND\tSOURCE\tTWIN\tRESULT\tWHY")
+	}
+	counts := map[adopt.Result]int{}
+	for _, row := range rows {
+		counts[row.Result]++
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", row.Kind, orDash(row.Source), orDash(row.Twin), row.Result, row.Why)
+	}
+	var summary []string
+	for _, result := range []adopt.Result{adopt.Adopt, adopt.Adopted, adopt.Ours, adopt.Create, adopt.Left, adopt.Refused, adopt.Failed} {
+		if counts[result] > 0 {
+			summary = append(summary, fmt.Sprintf("%d %s", counts[result], result))
+		}
+	}
+	if len(summary) == 0 {
+		summary = []string{"nothing to do"}
+	}
+	fmt.Fprintln(table, strings.Join(summary, ", "))
+	return table.Flush()
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// verdict is the error that the command ends with; nil: nothing was refused, and nothing failed.
+func verdict(ctx context.Context, rows []adopt.Row) error {
+	if ctx.Err() != nil {
+		return errors.New("stopped before the end: run it again")
+	}
+	refused, failed := 0, 0
+	for _, row := range rows {
+		switch row.Result {
+		case adopt.Refused:
+			refused++
+		case adopt.Failed:
+			failed++
+		}
+	}
+	if refused+failed > 0 {
+		return fmt.Errorf("%d refused, %d failed: the report says why", refused, failed)
+	}
+	return nil
+}
