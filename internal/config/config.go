@@ -76,12 +76,29 @@ func (c *Config) Naming(direction boundary.Direction, local string) boundary.Nam
 	case !virtual:
 		return boundary.SameName{Pairs: c.Namespaces, Origin: local}
 	}
+	return boundary.VirtualClusterNaming{Cluster: c.VirtualCluster, Kinds: c.placements()}
+}
+
+// placements says where the objects of each kind are that a reference may name. A copy of a host's object may have any
+// name, so only a mirror stands for it, and only where no local objects of the kind cross: what a tenant refers to by the
+// name of its own must not become something of the host's. Of several host namespaces it is the virtual cluster's own.
+func (c *Config) placements() map[schema.GroupKind]boundary.Placement {
 	kinds := map[schema.GroupKind]boundary.Placement{}
 	for _, rule := range c.Rules {
-		kinds[rule.Kind.GroupKind()] = boundary.Placement{
-			Shared: rule.HostNamespace, ClusterScoped: rule.ClusterScoped || rule.Direction == boundary.FromRemote && rule.Mode == boundary.ModeMirror,
-			Mirrored: rule.Direction == boundary.FromRemote,
+		kind, mirrored := rule.Kind.GroupKind(), rule.Direction == boundary.FromRemote
+		if mirrored && rule.Mode != boundary.ModeMirror {
+			continue
 		}
+		known, several := kinds[kind]
+		placement := boundary.Placement{Shared: rule.HostNamespace, ClusterScoped: rule.ClusterScoped || known.ClusterScoped, Mirrored: mirrored}
+		switch {
+		case !several, known.Mirrored:
+		case mirrored:
+			placement.Mirrored, placement.Shared = false, known.Shared
+		case known.Shared != rule.HostNamespace:
+			placement.Shared = ""
+		}
+		kinds[kind] = placement
 	}
-	return boundary.VirtualClusterNaming{Cluster: c.VirtualCluster, Kinds: kinds}
+	return kinds
 }

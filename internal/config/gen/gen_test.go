@@ -55,9 +55,13 @@ func compiled(t *testing.T) *jsonschema.Schema {
 
 func TestExamplesFitTheSchemaAndLoad(t *testing.T) {
 	schema := compiled(t)
-	examples, err := filepath.Glob(filepath.Join(root, "examples", "*.yaml"))
-	if err != nil || len(examples) == 0 {
-		t.Fatalf("no examples: %v", err)
+	var examples []string
+	for _, folder := range []string{"", "vcluster"} {
+		found, err := filepath.Glob(filepath.Join(root, "examples", folder, "*.yaml"))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no examples in examples/%s: %v", folder, err)
+		}
+		examples = append(examples, found...)
 	}
 	for _, path := range examples {
 		t.Run(filepath.Base(path), func(t *testing.T) {
