@@ -170,6 +170,9 @@ func (e *Env) audit() {
 
 // auditWrite checks one write, by what may cross to its side.
 func (e *Env) auditWrite(r Request, ours map[string]bool) {
+	if r.adopts() {
+		e.auditAdoption(r)
+	}
 	way := e.crosses[r.resource()]
 	if r.resource() == "namespaces" && !way.twinsOn(r.Side) {
 		way = e.all()
@@ -207,11 +210,11 @@ func (e *Env) auditTwin(r Request, ours map[string]bool) {
 	request, response := object(r.RequestObject), object(r.ResponseObject)
 	switch {
 	case r.Verb == "patch" && strings.Contains(r.RequestURI, "fieldManager="+boundary.HandoverManager):
-		if !ours[request.Metadata.UID] {
+		if !ours[request.Metadata.UID] && !e.adopting(r, request.Metadata.UID) {
 			e.T.Errorf("audit: a handover on an object that is not ours: %s", r)
 		}
 	case r.Verb == "patch" && request.Metadata.Annotations != nil && r.resource() == "namespaces":
-		if request.Metadata.ResourceVersion != "1" {
+		if request.Metadata.ResourceVersion != "1" && !e.adopting(r, request.Metadata.UID) {
 			e.T.Errorf("audit: a write to a namespace that is not create-only: %s", r)
 		}
 	case r.Verb == "patch" && request.Metadata.Annotations != nil:
@@ -229,7 +232,7 @@ func (e *Env) auditTwin(r Request, ours map[string]bool) {
 		if !created && !bound {
 			e.T.Errorf("audit: an apply that is neither create-only nor bound to a UID and a resourceVersion: %s", r)
 		}
-		if bound && r.Code() < 300 && !ours[request.Metadata.UID] && !e.lax {
+		if bound && r.Code() < 300 && !ours[request.Metadata.UID] && !e.adopting(r, request.Metadata.UID) && !e.lax {
 			e.T.Errorf("audit: an apply to an object that Isthmus did not create: %s", r)
 		}
 		if r.Code() < 300 {

@@ -39,6 +39,7 @@ type Env struct {
 	running []*Isthmus
 	crosses map[string]ways // what may cross, by resource, by the configurations that were started
 	lax     bool
+	adopted map[string]bool // UIDs of what isthmus adopt may take over
 }
 
 type interval struct{ from, to time.Time }
@@ -87,7 +88,7 @@ func newEnv(t testing.TB, local, remote *controlplane.Cluster) *Env {
 	name := strings.Trim(notLabel.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-"), "-")
 	e := &Env{
 		T: t, ID: fmt.Sprintf("t%d-%s", counter.Add(1), strings.Trim(name[:min(len(name), 24)], "-")),
-		dir: t.TempDir(), began: time.Now(), crosses: map[string]ways{},
+		dir: t.TempDir(), began: time.Now(), crosses: map[string]ways{}, adopted: map[string]bool{},
 	}
 	e.Local, e.Remote = newSide(t, local), newSide(t, remote)
 	// Cleanups run last in, first out: the processes stop before their writes are audited.
