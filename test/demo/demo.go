@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 	"isthmus.dev/isthmus/internal/controlplane"
 )
 
-// user is whom Isthmus runs as on both clusters. It holds what isthmus rbac prints, and nothing else.
+// user is whom the first Isthmus runs as on both clusters. It holds what isthmus rbac prints, and nothing else.
 const user = "isthmus"
 
 // patience is how long a step may take. It is generous: machines are shared.
@@ -25,7 +26,8 @@ const patience = 45 * time.Second
 // errChecks says that checks failed, which has been told.
 var errChecks = errors.New("checks failed")
 
-// world is what a demo runs on: two clusters, the provider's controller, and Isthmus between them.
+// world is what a demo runs on: two clusters, the provider's controller, and Isthmus between them. The second scene adds
+// tenants of the provider's cluster.
 type world struct {
 	out                io.Writer
 	check              bool
@@ -33,6 +35,8 @@ type world struct {
 	consumer, provider *side
 	isthmus            *isthmus
 	controller         sync.WaitGroup
+	applications       []byte // the CRD
+	tenants            []*tenant
 }
 
 func newDemo(out io.Writer, check bool) *world { return &world{out: out, check: check} }
@@ -56,9 +60,20 @@ func (w *world) run(ctx context.Context) (err error) {
 	}
 	w.say("")
 	w.printTable(ctx)
+	if err := w.startTenants(ctx); err != nil {
+		return err
+	}
+	w.say("\nChecking, step by step:\n")
+	morePassed, more := w.runSteps(ctx, tenantSteps)
+	passed, total = passed+morePassed, total+more
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	w.say("")
+	w.printTenants(ctx)
 	if w.check {
 		w.say("\nTrying the commands that people would be shown, and stopping:\n")
-		morePassed, more := w.runSteps(ctx, append(commandSteps(), step{title: "Isthmus ends within 5 seconds of SIGTERM, with code 0", do: stopsCleanly}))
+		morePassed, more := w.runSteps(ctx, append(commandSteps(), step{title: "Each Isthmus ends within 5 seconds of SIGTERM, with code 0", do: stopsCleanly}))
 		passed, total = passed+morePassed, total+more
 	}
 	if ctx.Err() != nil {
@@ -86,12 +101,10 @@ func (w *world) start(ctx context.Context) (err error) {
 		return err
 	}
 	w.say("Compiling Isthmus.")
-	binary := filepath.Join(w.dir, "isthmus")
-	if err := buildIsthmus(ctx, binary); err != nil {
+	if err := buildIsthmus(ctx, w.binary()); err != nil {
 		return err
 	}
-	applications, err := applicationCRD(ctx, w.say)
-	if err != nil {
+	if w.applications, err = argoCD.crds(ctx, w.say); err != nil {
 		return err
 	}
 	w.say("Starting the clusters consumer and provider (Kubernetes %s).", controlplane.KubernetesVersion)
@@ -99,7 +112,7 @@ func (w *world) start(ctx context.Context) (err error) {
 		return err
 	}
 	for _, s := range []*side{w.consumer, w.provider} {
-		for _, manifest := range [][]byte{file("widget-crd.yaml"), applications, file(s.Name() + ".yaml")} {
+		for _, manifest := range [][]byte{file("widget-crd.yaml"), w.applications, file(s.Name() + ".yaml")} {
 			if err := s.Apply(ctx, manifest); err != nil {
 				return err
 			}
@@ -108,7 +121,7 @@ func (w *world) start(ctx context.Context) (err error) {
 	w.say("Starting the provider's widget controller.")
 	w.controller.Go(func() { runController(ctx, w.provider) })
 	w.say("Starting Isthmus, with the rights that \"isthmus rbac\" prints for examples/demo/sync.yaml and no others.")
-	w.isthmus, err = startIsthmus(ctx, binary, w.dir, w.consumer, w.provider)
+	w.isthmus, err = startIsthmus(ctx, w.binary(), w.dir, user, file("sync.yaml"), w.consumer, w.provider)
 	return err
 }
 
@@ -126,18 +139,40 @@ func (w *world) startClusters(ctx context.Context) error {
 
 // stop ends and removes everything, as far as it was started.
 func (w *world) stop() {
-	if w.isthmus != nil {
-		w.isthmus.kill()
+	for _, p := range w.isthmuses() {
+		p.kill()
 	}
 	w.controller.Wait()
-	for _, s := range []*side{w.consumer, w.provider} {
-		if s != nil {
-			s.Stop()
-		}
+	for _, s := range w.clusters() {
+		s.Stop()
 	}
 	if w.dir != "" {
 		_ = os.RemoveAll(w.dir)
 	}
+}
+
+// clusters are those that were started.
+func (w *world) clusters() []*side {
+	all := []*side{w.consumer, w.provider}
+	for _, t := range w.tenants {
+		all = append(all, t.cluster)
+	}
+	return slices.DeleteFunc(all, func(s *side) bool { return s == nil })
+}
+
+func (w *world) binary() string { return filepath.Join(w.dir, "isthmus") }
+
+// isthmuses are those that were started.
+func (w *world) isthmuses() (all []*isthmus) {
+	if w.isthmus != nil {
+		all = append(all, w.isthmus)
+	}
+	for _, t := range w.tenants {
+		if t.isthmus != nil {
+			all = append(all, t.isthmus)
+		}
+	}
+	return all
 }
 
 // file returns a file of examples/demo.

@@ -36,7 +36,7 @@ func TestDemo(t *testing.T) {
 	if len(last) != 6 || last[0] != "demo:" || last[1] != last[3] || last[1] == "0" {
 		t.Errorf("the last line is %q", lines[len(lines)-1])
 	}
-	for _, part := range []string{"spec out, status back", "left alone", "the provider's operation is kept"} {
+	for _, part := range []string{"spec out, status back", "left alone", "in the project acme; the provider's operation is kept", "spec and status in"} {
 		if !strings.Contains(string(out), part) {
 			t.Errorf("the table does not say %q:\n%s", part, out)
 		}
@@ -106,8 +106,10 @@ func TestAFailedStepIsCounted(t *testing.T) {
 	}
 }
 
-func TestTheConfigurationIsValid(t *testing.T) {
-	if c, err := config.Parse("sync.yaml", file("sync.yaml")); err != nil || len(c.Rules) != 4 {
-		t.Errorf("%v: %v", c, err)
+func TestTheConfigurationsAreValid(t *testing.T) {
+	for name, rules := range map[string]int{"sync.yaml": 4, "tenant-sync.yaml": 7} {
+		if c, err := config.Parse(name, file(name)); err != nil || len(c.Rules) != rules {
+			t.Errorf("%s: %v: %v", name, c, err)
+		}
 	}
 }

@@ -33,15 +33,21 @@ func buildIsthmus(ctx context.Context, binary string) error {
 	return nil
 }
 
-// startIsthmus grants the user of both clusters what isthmus rbac prints, and runs isthmus sync as that user.
-func startIsthmus(ctx context.Context, binary, dir string, consumer, provider *side) (*isthmus, error) {
-	config := filepath.Join(dir, "sync.yaml")
-	if err := os.WriteFile(config, file("sync.yaml"), 0o600); err != nil {
+// startIsthmus grants a user of both clusters what isthmus rbac prints for a configuration, and runs isthmus sync as that
+// user. The user's name is the instance's too.
+func startIsthmus(ctx context.Context, binary, dir, user string, configuration []byte, local, remote *side) (*isthmus, error) {
+	config := filepath.Join(dir, user+".yaml")
+	if err := os.WriteFile(config, configuration, 0o600); err != nil {
 		return nil, err
 	}
-	for name, s := range map[string]*side{"local": consumer, "remote": provider} {
+	kubeconfigs := map[string]string{}
+	for name, s := range map[string]*side{"local": local, "remote": remote} {
+		var err error
+		if kubeconfigs[name], err = s.UserKubeconfig(user); err != nil {
+			return nil, err
+		}
 		roles, err := exec.CommandContext(ctx, binary, "rbac", "--config", config, "--side", name,
-			"--subject-user", user, "--kubeconfig", s.Kubeconfig()).Output()
+			"--subject-user", user, "--instance", user, "--kubeconfig", s.Kubeconfig()).Output()
 		if err != nil {
 			var ended *exec.ExitError
 			if errors.As(err, &ended) {
@@ -53,7 +59,7 @@ func startIsthmus(ctx context.Context, binary, dir string, consumer, provider *s
 			return nil, err
 		}
 	}
-	p := &isthmus{done: make(chan struct{}), logFile: filepath.Join(dir, "isthmus.log")}
+	p := &isthmus{done: make(chan struct{}), logFile: filepath.Join(dir, user+".log")}
 	var err error
 	if p.address, err = freeAddress(); err != nil {
 		return nil, err
@@ -64,8 +70,8 @@ func startIsthmus(ctx context.Context, binary, dir string, consumer, provider *s
 	}
 	defer log.Close()
 	p.cmd = exec.Command(binary, "sync", "--config", config,
-		"--local-kubeconfig", consumer.userKubeconfig, "--remote-kubeconfig", provider.userKubeconfig,
-		"--cluster-id", consumer.Name(), "--remote-id", provider.Name(), "--listen", p.address)
+		"--local-kubeconfig", kubeconfigs["local"], "--remote-kubeconfig", kubeconfigs["remote"], "--instance", user,
+		"--cluster-id", local.Name(), "--remote-id", remote.Name(), "--listen", p.address)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = childAttributes()
 	if err := p.cmd.Start(); err != nil {
@@ -115,9 +121,16 @@ func (p *isthmus) running() error {
 	}
 }
 
-// stopsCleanly stops Isthmus as a cluster would.
+// stopsCleanly stops each Isthmus as a cluster would.
 func stopsCleanly(ctx context.Context, w *world) error {
-	p := w.isthmus
+	var errs []error
+	for _, p := range w.isthmuses() {
+		errs = append(errs, p.stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (p *isthmus) stop(ctx context.Context) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}

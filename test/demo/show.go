@@ -77,18 +77,32 @@ var thingsToTry = []tryThis{
 	{"What was told on the sources", "k --context consumer -n team-a get events"},
 	{"Remove the provider's own object: the source of that name crosses", "k --context provider -n tenant-42-team-a delete configmap overview"},
 	{"Let a ConfigMap cross, by the label", "k --context consumer -n team-a label configmap settings grafana_dashboard=1"},
-	{"What may cross is written here", "cat examples/demo/sync.yaml"},
+	{"What acme has of the platform's", "k --context acme get gatewayclasses && k --context acme -n platform get secrets"},
+	{"The tenants' Applications, where they meet", "k --context provider -n argocd get applications"},
+	{"What acme's Isthmus may not read", "! k --context provider -n vcluster-globex--shop get secrets --as isthmus-acme"},
+	{"What may cross is written here", "cat examples/demo/sync.yaml examples/demo/tenant-sync.yaml"},
 }
 
 // paths returns the shell lines that the commands need first.
 func (w *world) paths() string {
-	return fmt.Sprintf("export KUBECONFIG=%s:%s\nk() { %q \"$@\"; }\n",
-		w.consumer.Kubeconfig(), w.provider.Kubeconfig(), w.consumer.Binaries().Path(controlplane.Kubectl))
+	return fmt.Sprintf("export KUBECONFIG=%s\nk() { %q \"$@\"; }\n",
+		strings.Join(w.kubeconfigs(), ":"), w.consumer.Binaries().Path(controlplane.Kubectl))
+}
+
+// kubeconfigs returns the administrators' kubeconfigs of all clusters.
+func (w *world) kubeconfigs() (paths []string) {
+	for _, s := range w.clusters() {
+		paths = append(paths, s.Kubeconfig())
+	}
+	return paths
 }
 
 func (w *world) printThingsToTry() {
-	w.say("\nIt stays up. The kubeconfigs are\n\n  %s\n  %s\n", w.consumer.Kubeconfig(), w.provider.Kubeconfig())
-	w.say("and Isthmus's log, health and metrics\n\n  %s\n  http://%s/readyz\n  http://%s/metrics\n", w.isthmus.logFile, w.isthmus.address, w.isthmus.address)
+	w.say("\nIt stays up. The kubeconfigs are\n\n  %s\n", strings.Join(w.kubeconfigs(), "\n  "))
+	w.say("and each Isthmus's log, health and metrics\n")
+	for _, p := range w.isthmuses() {
+		w.say("  %s\n  http://%s/readyz\n  http://%s/metrics\n", p.logFile, p.address, p.address)
+	}
 	w.say("In another terminal:\n\n  %s", strings.ReplaceAll(strings.TrimSpace(w.paths()), "\n", "\n  "))
 	for _, t := range thingsToTry {
 		w.say("\n  # %s\n  %s", t.why, t.command)

@@ -26,15 +26,17 @@ var (
 	configMaps   = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	secrets      = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
+	classes      = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gatewayclasses"}
+	routes       = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
+	alerts       = schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "prometheusrules"}
 	events       = schema.GroupVersionResource{Version: "v1", Resource: "events"}
 )
 
-// side is one of the two clusters, seen by its administrator, in the team's namespace there.
+// side is one of the clusters, seen by its administrator, in one of its namespaces.
 type side struct {
 	*controlplane.Cluster
-	client         dynamic.Interface
-	namespace      string
-	userKubeconfig string // of Isthmus's user
+	client    dynamic.Interface
+	namespace string
 }
 
 func startSide(ctx context.Context, name, namespace string) (*side, error) {
@@ -43,14 +45,18 @@ func startSide(ctx context.Context, name, namespace string) (*side, error) {
 		return nil, err
 	}
 	s := &side{Cluster: cluster, namespace: namespace}
-	if s.client, err = dynamic.NewForConfig(cluster.Config()); err == nil {
-		s.userKubeconfig, err = cluster.UserKubeconfig(user)
-	}
-	if err != nil {
+	if s.client, err = dynamic.NewForConfig(cluster.Config()); err != nil {
 		cluster.Stop()
 		return nil, err
 	}
 	return s, nil
+}
+
+// in returns the same cluster, seen in another namespace; empty: none.
+func (s *side) in(namespace string) *side {
+	other := *s
+	other.namespace = namespace
+	return &other
 }
 
 func (s *side) objects(kind schema.GroupVersionResource) dynamic.ResourceInterface {
@@ -74,13 +80,13 @@ func (s *side) absent(ctx context.Context, kind schema.GroupVersionResource, nam
 	}
 }
 
-// patch changes an object by a merge patch, in YAML.
-func (s *side) patch(ctx context.Context, kind schema.GroupVersionResource, name, patch string) error {
+// patch changes an object, or a subresource of it, by a merge patch, in YAML.
+func (s *side) patch(ctx context.Context, kind schema.GroupVersionResource, name, patch string, subresources ...string) error {
 	encoded, err := yaml.YAMLToJSON([]byte(patch))
 	if err != nil {
 		return err
 	}
-	_, err = s.objects(kind).Patch(ctx, name, types.MergePatchType, encoded, metav1.PatchOptions{FieldManager: "somebody"})
+	_, err = s.objects(kind).Patch(ctx, name, types.MergePatchType, encoded, metav1.PatchOptions{FieldManager: "somebody"}, subresources...)
 	return err
 }
 
@@ -96,6 +102,18 @@ func (s *side) holds(ctx context.Context, kind schema.GroupVersionResource, name
 	return nil
 }
 
+// has returns nil when what a field of an object holds, printed, has a certain part.
+func (s *side) has(ctx context.Context, kind schema.GroupVersionResource, name, path, part string) error {
+	object, err := s.get(ctx, kind, name)
+	if err != nil {
+		return err
+	}
+	if have := fmt.Sprint(field(object, path)); !strings.Contains(have, part) {
+		return fmt.Errorf("%s of %s %s on the %s is %s, expected %s in it", path, kind.Resource, name, s.Name(), have, part)
+	}
+	return nil
+}
+
 // field returns what is at a path in dots; nil: nothing.
 func field(object *unstructured.Unstructured, path string) any {
 	value, _, _ := unstructured.NestedFieldNoCopy(object.Object, strings.Split(path, ".")...)
@@ -104,7 +122,7 @@ func field(object *unstructured.Unstructured, path string) any {
 
 // userMay reports whether Isthmus's user may do something in a namespace.
 func (s *side) userMay(ctx context.Context, verb, resource, namespace string) (bool, error) {
-	config, err := controlplane.LoadConfig(s.userKubeconfig)
+	config, err := s.UserConfig(user)
 	if err != nil {
 		return false, err
 	}

@@ -152,7 +152,9 @@ func (w *world) runSteps(ctx context.Context, steps []step) (passed, total int) 
 			continue
 		}
 		w.say("  FAIL  %s (%s)\n        %s", s.title, took, strings.ReplaceAll(err.Error(), "\n", "\n        "))
-		w.say("        the end of Isthmus's log:\n%s", w.isthmus.lastLines(15))
+		for _, p := range w.isthmuses() {
+			w.say("        the end of %s:\n%s", p.logFile, p.lastLines(15))
+		}
 	}
 	return passed, total
 }
