@@ -144,18 +144,18 @@ func (f Former) strange(origin, writer string, direction Direction, id Identity)
 	return ""
 }
 
-// marks reports whether a label or annotation key is one by which the former system knows its objects.
-func (f Former) marks(key string) bool {
+// identity are the labels and annotations that say whose copy an object is: who owns one of them made it.
+func (f Former) identity() []string {
 	switch f.System {
 	case FormerKupe:
-		return strings.HasPrefix(key, kupePrefix) || strings.HasPrefix(key, vclusterPrefix)
+		return []string{labelKupeManagedBy, annotationKupeSyncedFrom, AnnotationVClusterUID}
 	case FormerVCluster:
-		return strings.HasPrefix(key, vclusterPrefix)
+		return []string{AnnotationVClusterUID}
 	}
-	return contains(stampKeys, key)
+	return []string{AnnotationSourceUID}
 }
 
-// managers returns the field managers, but ours, that own the former system's marks on an object.
+// managers returns the field managers, but ours, that made the former system's copy.
 func (f Former) managers(obj *unstructured.Unstructured) []string {
 	var names []string
 	for _, entry := range managedFields(obj) {
@@ -163,7 +163,7 @@ func (f Former) managers(obj *unstructured.Unstructured) []string {
 		for _, field := range []string{"f:labels", "f:annotations"} {
 			for key := range asObject(metadata[field]) {
 				name, _ := entry["manager"].(string)
-				if entry.theirs() && f.marks(strings.TrimPrefix(key, "f:")) && !contains(names, name) {
+				if entry.theirs() && contains(f.identity(), strings.TrimPrefix(key, "f:")) && !contains(names, name) {
 					names = append(names, name)
 				}
 			}
