@@ -270,3 +270,21 @@ func TestN4_WhichNamespacesAreAdopted(t *testing.T) {
 		}
 	}
 }
+
+// The remote side's ID is in the stamps of imports alone: under another one, the present cluster ID names them.
+func TestP3_ImportsUnderAFormerRemoteID(t *testing.T) {
+	identity := func(remote string) Identity {
+		return Identity{Cluster: remote, Home: "west", Instance: "main", ClusterUID: "uid-host"}
+	}
+	s := newScene(t, func(in *Input) {
+		in.Identity = identity("old")
+		in.Rules[0].Direction, in.Rules[0].ReturnStatus = FromRemote, false
+		in.Naming = Import{}
+	})
+	s.crossed(func(in *Input) { in.Identity = identity("new") })
+	for home, want := range map[string]AdoptOutcome{"west": AdoptTake, "old": AdoptRefuse} {
+		if a := Adopt(s.Input, Former{System: FormerOrigin, Home: home, Instance: "main"}); a.Outcome != want {
+			t.Errorf("%s: %q, %q", home, a.Outcome, a.Why)
+		}
+	}
+}
