@@ -1,0 +1,170 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"isthmus.dev/isthmus/test/harness"
+)
+
+// probe measures how long new sources take to get their twins. Each is another object: the changes of one are paced.
+type probe struct {
+	e        *harness.Env
+	manifest string // with its name to be filled in
+	n        int
+	seen     chan string
+}
+
+// newProbe watches the twins of the sources that it will create.
+func newProbe(e *harness.Env, resource, ns, kind string) *probe {
+	e.T.Helper()
+	p := &probe{e: e, manifest: fmt.Sprintf("{%s, metadata: {name: %%s, namespace: %s, labels: {probe: here}}}", kind, ns), seen: make(chan string, 1000)}
+	stream, err := e.Remote.Client(resource, ns).Watch(context.Background(), metav1.ListOptions{LabelSelector: "probe=here"})
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	e.T.Cleanup(stream.Stop)
+	go func() {
+		for event := range stream.ResultChan() {
+			if twin, ok := event.Object.(*unstructured.Unstructured); ok {
+				p.seen <- twin.GetName()
+			}
+		}
+	}()
+	return p
+}
+
+// once creates a source and returns how long that took to cross.
+func (p *probe) once() time.Duration {
+	p.e.T.Helper()
+	p.n++
+	name := fmt.Sprintf("probe-%03d", p.n)
+	began := time.Now()
+	p.e.Local.Create(fmt.Sprintf(p.manifest, name))
+	timeout := time.After(harness.Patience)
+	for {
+		select {
+		case have := <-p.seen:
+			if have == name {
+				return time.Since(began)
+			}
+		case <-timeout:
+			p.e.T.Fatalf("%s did not cross", fmt.Sprintf(p.manifest, name))
+		}
+	}
+}
+
+// latencies are sorted.
+type latencies []time.Duration
+
+func (l latencies) at(share float64) time.Duration { return l[int(share*float64(len(l)-1)+0.5)] }
+
+func (l latencies) String() string {
+	return fmt.Sprintf("n=%d p50=%s p99=%s", len(l), l.at(0.5).Round(time.Millisecond), l.at(0.99).Round(time.Millisecond))
+}
+
+// measure probes in turns, so many times or for as long as a condition holds.
+func measure(probes map[string]*probe, most int, holds func() bool) map[string]latencies {
+	l := map[string]latencies{}
+	for i := 0; i < most && holds(); i++ {
+		for what, probe := range probes {
+			l[what] = append(l[what], probe.once())
+		}
+	}
+	for what := range l {
+		slices.Sort(l[what])
+	}
+	return l
+}
+
+// unhindered checks that changes under a backlog are about as fast as at rest: the contract's factor, with a floor for
+// machines on which two servers, this test and others share the processors. A change that waited for its turn in the
+// backlog would take seconds.
+func unhindered(t *testing.T, what string, rest, busy latencies) {
+	t.Helper()
+	if len(busy) == 0 {
+		t.Errorf("%s: there was no backlog: this proves nothing", what)
+		return
+	}
+	t.Logf("%s: at rest %s, meanwhile %s, p99 is %.1f times", what, rest, busy, float64(busy.at(0.99))/float64(rest.at(0.99)))
+	if limit := max(2*rest.at(0.5), 300*time.Millisecond); busy.at(0.5) > limit {
+		t.Errorf("%s: the median is %s, at rest %s", what, busy.at(0.5), rest.at(0.5))
+	}
+	if limit := max(2*rest.at(0.99), time.Second); busy.at(0.99) > limit {
+		t.Errorf("%s: p99 is %s, at rest %s", what, busy.at(0.99), rest.at(0.99))
+	}
+}
+
+// backlogSize is how many objects are resynced; 3,000 in the contract, fewer by default for the sake of time.
+func backlogSize() int {
+	if n, err := strconv.Atoi(os.Getenv("ISTHMUS_TEST_BACKLOG")); err == nil {
+		return n
+	}
+	return 500
+}
+
+func TestF9_ChangesWaitForNoBacklog(t *testing.T) {
+	e := harness.New(t)
+	e.Both(harness.WidgetCRD("example.io"))
+	a, b := e.Namespace("a"), e.Namespace("b")
+	config := func(label string) string {
+		return fmt.Sprintf("version: v1\nnamespaces: {%[1]s: %[1]s, %[2]s: %[2]s}\nevents_enabled: false\nsyncResources:\n"+
+			"- {apiVersion: example.io/v1, kind: Widget, direction: toHost, extraLabels: {run: %[3]s}}\n"+
+			"- {apiVersion: v1, kind: ConfigMap, direction: toHost}\n", a, b, label)
+	}
+	p := e.Start(config("one"))
+	n := backlogSize()
+	inParallel(n, func(i int) { e.Local.Create(widget(a, fmt.Sprintf("w%04d", i), "{size: 1}")) })
+	const anyWidget, anyConfigMap = "apiVersion: example.io/v1, kind: Widget, spec: {size: 1}", "apiVersion: v1, kind: ConfigMap, data: {size: x}"
+	probes := map[string]*probe{
+		"the same namespace": newProbe(e, widgets, a, anyWidget),
+		"another namespace":  newProbe(e, widgets, b, anyWidget),
+		"another rule":       newProbe(e, "configmaps", a, anyConfigMap),
+	}
+	inStep := func() int {
+		have, _ := strconv.Atoi(p.Metric(`isthmus_objects{direction="ToRemote",kind="Widget",state="in_step"}`))
+		return have
+	}
+	e.Within(4*harness.Patience, func() error {
+		if have := inStep(); have != n {
+			return fmt.Errorf("%d in step", have)
+		}
+		return nil
+	})
+	rest := measure(probes, 25, func() bool { return true })
+
+	// Every twin has to be written: the label changed.
+	p.Stop()
+	p = e.Start(config("two"))
+	written := func() int {
+		have, _, _ := strings.Cut(p.Metric(`isthmus_operations_total{direction="ToRemote",kind="Widget",operation="update",status="success"}`), ".")
+		count, _ := strconv.Atoi(have)
+		return count
+	}
+	busy := measure(probes, 1000, func() bool { return written() < n-20 })
+	for what := range probes {
+		unhindered(t, fmt.Sprintf("%s, while %d others resync", what, n), rest[what], busy[what])
+	}
+
+	// A backlog of new changes in one namespace: those of another one, and of another rule, do not wait for it.
+	before := written()
+	p.Pause()
+	inParallel(n/2, func(i int) { e.Local.Patch(widgets, a, fmt.Sprintf("w%04d", i), "spec: {size: 2}") })
+	p.Resume()
+	delete(probes, "the same namespace")
+	busy = measure(probes, 1000, func() bool { return written() < before+n/2-20 })
+	for what := range probes {
+		unhindered(t, fmt.Sprintf("%s, while %d others have changed", what, n/2), rest[what], busy[what])
+	}
+}
