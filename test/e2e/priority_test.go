@@ -88,9 +88,9 @@ func measure(probes map[string]*probe, most int, holds func() bool) map[string]l
 	return l
 }
 
-// unhindered checks that changes under a backlog are about as fast as at rest: the contract's factor, with a floor for
-// machines on which two servers, this test and others share the processors. A change that waited for its turn in the
-// backlog would take seconds.
+// unhindered checks that changes do not queue behind a backlog: one that waited for its turn there would take seconds.
+// Its limits have floors, because two servers, Isthmus and others share the processors here, so passing does not show
+// the contract's factor of two between the p99s. What that factor was is logged.
 func unhindered(t *testing.T, what string, rest, busy latencies) {
 	t.Helper()
 	if len(busy) == 0 {
