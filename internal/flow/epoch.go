@@ -39,6 +39,7 @@ type epoch struct {
 	schemaMu   sync.RWMutex    // guards plan.schema and plan.statusSchema
 	undeclared map[string]bool // what was logged of undeclared fields; guarded by schemaMu
 	waiting    waitList
+	deciding   sync.Mutex      // held by a resync that decides
 	wound      map[string]bool // removed rules that are wound down
 }
 
@@ -51,7 +52,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	defer end(nil)
 	e := &epoch{
 		Flow: f, plan: p, states: newStates(), end: end, ctx: ctx,
-		queue: newQueue(f.name), wound: map[string]bool{}, undeclared: map[string]bool{},
+		queue: newQueue(f.name, f.workers()), wound: map[string]bool{}, undeclared: map[string]bool{},
 		local: newSide(f.Local, f.Ledger.LocalUID()), remote: newSide(f.Remote, f.Ledger.RemoteUID()),
 	}
 	e.confirm = newConfirmer(e)
@@ -99,7 +100,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	if p.unseen {
 		e.log.Warn("Twins may be left in namespaces of the remote cluster that no rule uses any more, but RBAC lets only those in use be watched: they stay until it allows to list and watch them in all namespaces")
 	}
-	for range f.workers() {
+	for range f.workers() + 1 { // one is left for changes
 		run(e.work)
 	}
 	run(e.supervise)

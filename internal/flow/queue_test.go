@@ -17,13 +17,15 @@ func source(namespace, name string) types.NamespacedName {
 func popAll(q *fairQueue) []string {
 	var order []string
 	for q.Len() > 0 {
-		order = append(order, q.Pop().String())
+		key := q.Pop()
+		q.done(key)
+		order = append(order, key.String())
 	}
 	return order
 }
 
 func TestF9_ChangesComeBeforeResyncs(t *testing.T) {
-	q := newFairQueue()
+	q := newFairQueue(1)
 	for i := range 3 {
 		q.Push(source("a", fmt.Sprintf("resync%d", i)))
 	}
@@ -37,8 +39,26 @@ func TestF9_ChangesComeBeforeResyncs(t *testing.T) {
 	}
 }
 
+func TestF9_AWorkerIsLeftForChanges(t *testing.T) {
+	q := newFairQueue(1)
+	q.Push(source("a", "one"))
+	q.Push(source("a", "two"))
+	first := q.Pop()
+	if q.Len() != 0 {
+		t.Fatal("a second resync would be handed out")
+	}
+	q.want(source("a", "change"), changes)
+	q.Push(source("a", "change"))
+	if q.Len() != 1 || q.Pop() != source("a", "change") {
+		t.Error("a change waits for resyncs")
+	}
+	if q.done(first); q.Len() != 1 || q.Pop() != source("a", "two") {
+		t.Error("the other resync is not handed out")
+	}
+}
+
 func TestF9_NamespacesTakeTurns(t *testing.T) {
-	q := newFairQueue()
+	q := newFairQueue(1)
 	for i := range 100 {
 		q.want(source("busy", fmt.Sprint(i)), changes)
 		q.Push(source("busy", fmt.Sprint(i)))
@@ -51,7 +71,7 @@ func TestF9_NamespacesTakeTurns(t *testing.T) {
 }
 
 func TestF9_ResyncsDoNotStarve(t *testing.T) {
-	q := newFairQueue()
+	q := newFairQueue(1)
 	q.Push(source("a", "resync"))
 	for i := range 50 {
 		q.want(source("a", fmt.Sprint(i)), changes)
@@ -65,9 +85,12 @@ func TestF9_ResyncsDoNotStarve(t *testing.T) {
 // Each key that was pushed is popped once, whatever was touched in between.
 func TestQueueLosesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q, queued := newFairQueue(), map[types.NamespacedName]bool{}
+		q, queued, out := newFairQueue(1), map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			k := source(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "namespace"), rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "name"))
+			if out[k] {
+				continue // the workqueue pushes it again only when its worker is done
+			}
 			switch rapid.IntRange(0, 2).Draw(t, "step") {
 			case 0:
 				q.want(k, rapid.SampledFrom([]lane{changes, resyncs}).Draw(t, "lane"))
@@ -78,16 +101,22 @@ func TestQueueLosesNothing(t *testing.T) {
 					queued[k] = true
 				}
 			case 1:
-				if len(queued) > 0 {
+				if q.Len() > 0 {
 					got := q.Pop()
 					if !queued[got] {
 						t.Fatalf("popped %s, which was not queued", got)
 					}
 					delete(queued, got)
+					out[got] = true
 				}
+			case 2:
+				for k := range out {
+					q.done(k)
+				}
+				clear(out)
 			}
-			if q.Len() != len(queued) {
-				t.Fatalf("the queue holds %d, want %d", q.Len(), len(queued))
+			if q.Len() > len(queued) || len(out) == 0 && q.Len() == 0 && len(queued) > 0 || q.busy > 1 {
+				t.Fatalf("the queue hands out %d of %d, with %d resyncs out", q.Len(), len(queued), q.busy)
 			}
 		}
 	})

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -12,37 +11,22 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
+	"isthmus.dev/isthmus/internal/controlplane"
 	"isthmus.dev/isthmus/test/harness"
 )
 
 // probe measures how long new sources take to get their twins. Each is another object: the changes of one are paced.
 type probe struct {
-	e        *harness.Env
-	manifest string // with its name to be filled in
-	n        int
-	seen     chan string
+	e            *harness.Env
+	resource, ns string
+	manifest     string // with its name to be filled in
+	n            int
 }
 
-// newProbe watches the twins of the sources that it will create.
 func newProbe(e *harness.Env, resource, ns, kind string) *probe {
-	e.T.Helper()
-	p := &probe{e: e, manifest: fmt.Sprintf("{%s, metadata: {name: %%s, namespace: %s, labels: {probe: here}}}", kind, ns), seen: make(chan string, 1000)}
-	stream, err := e.Remote.Client(resource, ns).Watch(context.Background(), metav1.ListOptions{LabelSelector: "probe=here"})
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	e.T.Cleanup(stream.Stop)
-	go func() {
-		for event := range stream.ResultChan() {
-			if twin, ok := event.Object.(*unstructured.Unstructured); ok {
-				p.seen <- twin.GetName()
-			}
-		}
-	}()
-	return p
+	return &probe{e: e, resource: resource, ns: ns, manifest: fmt.Sprintf("{%s, metadata: {name: %%s, namespace: %s}}", kind, ns)}
 }
 
 // once creates a source and returns how long that took to cross.
@@ -52,17 +36,12 @@ func (p *probe) once() time.Duration {
 	name := fmt.Sprintf("probe-%03d", p.n)
 	began := time.Now()
 	p.e.Local.Create(fmt.Sprintf(p.manifest, name))
-	timeout := time.After(harness.Patience)
-	for {
-		select {
-		case have := <-p.seen:
-			if have == name {
-				return time.Since(began)
-			}
-		case <-timeout:
-			p.e.T.Fatalf("%s did not cross", fmt.Sprintf(p.manifest, name))
+	for p.e.Remote.Get(p.resource, p.ns, name) == nil {
+		if time.Since(began) > harness.Patience {
+			p.e.T.Fatalf("%s did not cross", name)
 		}
 	}
+	return time.Since(began)
 }
 
 // latencies are sorted.
@@ -167,4 +146,38 @@ func TestF9_ChangesWaitForNoBacklog(t *testing.T) {
 	for what := range probes {
 		unhindered(t, fmt.Sprintf("%s, while %d others have changed", what, n/2), rest[what], busy[what])
 	}
+}
+
+// TestF9_ResyncsDelayNoChange lets everything be looked at again while changes come, as after a changed schema: the
+// resyncs find nothing to write.
+func TestF9_ResyncsDelayNoChange(t *testing.T) {
+	e := harness.NewOwn(t, controlplane.Options{})
+	e.Both(harness.WidgetCRD("example.io"))
+	ns, n := e.Namespace("a"), 2*backlogSize()
+	p := e.Start(widgetRule(ns, "workers: 4"))
+	inParallel(n, func(i int) { e.Local.Create(widget(ns, fmt.Sprintf("w%04d", i), "{size: 1}")) })
+	e.Within(4*harness.Patience, func() error {
+		if have := p.Metric(`isthmus_objects{direction="ToRemote",kind="Widget",state="in_step"}`); have != strconv.Itoa(n) {
+			return fmt.Errorf("%s in step", have)
+		}
+		return nil
+	})
+	probes := map[string]*probe{"": newProbe(e, widgets, ns, "apiVersion: example.io/v1, kind: Widget, spec: {size: 1}")}
+	rest, busy := latencies{}, latencies{}
+	for round := range 6 {
+		rest = append(rest, measure(probes, 25, func() bool { return true })[""]...)
+		// A schema that says the same in other words: the flow looks at all objects again.
+		e.Remote.PatchAs("test", types.JSONPatchType, "customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.io",
+			fmt.Sprintf(`[{op: add, path: /spec/versions/0/schema/openAPIV3Schema/description, value: "round %d"}]`, round))
+		e.Eventually(func() error {
+			if seen := strings.Count(p.Log(), "A schema changed"); seen != round+1 {
+				return fmt.Errorf("%d of %d changes of the schema seen", seen, round+1)
+			}
+			return nil
+		})
+		busy = append(busy, measure(probes, 25, func() bool { return true })[""]...)
+	}
+	slices.Sort(rest)
+	slices.Sort(busy)
+	unhindered(t, fmt.Sprintf("while %d others resync", n), rest, busy)
 }
