@@ -95,6 +95,7 @@ func (e *epoch) create(ctx context.Context, in boundary.Input, d boundary.Decisi
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpCreate, err)
 	}
+	e.guard.created(twin.GetUID())
 	e.written(in, d, twin, "create", boundary.ReasonCreated, "Created")
 	e.remember(ctx, d.Rule, in.Source)
 	return true

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
@@ -147,7 +148,7 @@ func (e *epoch) failed(ctx context.Context, in boundary.Input, d boundary.Decisi
 		e.states.with(in.Key, func(s *state) { s.uncertain = op != boundary.OpPatch })
 		e.states.settle(in.Key, pending)
 		if retryAfter > 0 {
-			e.queue.AddAfter(in.Key, retryAfter)
+			e.queue.AddAfter(in.Key, wait.Jitter(retryAfter, 0.25)) // others were told the same
 		} else {
 			e.queue.AddRateLimited(in.Key)
 		}

@@ -41,6 +41,7 @@ type epoch struct {
 	schemaMu   sync.RWMutex    // guards plan.schema and plan.statusSchema
 	undeclared map[string]bool // what was logged of undeclared fields; guarded by schemaMu
 	waiting    waitList
+	deciding   sync.Mutex      // held by a resync that decides
 	wound      map[string]bool // removed rules that are wound down
 }
 
@@ -53,7 +54,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	defer end(nil)
 	e := &epoch{
 		Flow: f, plan: p, states: newStates(), end: end, ctx: ctx,
-		queue: newQueue(f.name), wound: map[string]bool{}, undeclared: map[string]bool{},
+		queue: newQueue(f.name, f.workers()), wound: map[string]bool{}, undeclared: map[string]bool{},
 		from: newSide(f.From), to: newSide(f.To),
 	}
 	e.confirm = newConfirmer(e)
@@ -104,7 +105,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	if p.unseen {
 		e.log.Warn("Twins may be left in namespaces of their cluster that no rule uses any more, but RBAC lets only those in use be watched: they stay until it allows to list and watch them in all namespaces")
 	}
-	for range f.workers() {
+	for range f.workers() + 1 { // one is left for changes
 		run(e.work)
 	}
 	run(e.supervise)

@@ -30,7 +30,8 @@ type guard struct {
 	current boundary.Guard
 	allowed bool
 	told    bool // deletes are paused, and that was said
-	base    int  // twins when that began: those created meanwhile make the deletes no fewer
+	// fresh are twins that were created while deletes were held: they are no reason to take the deletes for few.
+	fresh map[types.UID]bool
 }
 
 func newGuard(e *epoch) *guard {
@@ -41,6 +42,25 @@ func (g *guard) get() boundary.Guard {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.current
+}
+
+// created takes in that a twin was created.
+func (g *guard) created(uid types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.current.Paused {
+		return
+	}
+	if g.fresh == nil {
+		g.fresh = map[types.UID]bool{}
+	}
+	g.fresh[uid] = true
+}
+
+func (g *guard) isFresh(uid types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.fresh[uid]
 }
 
 // suspend holds inferred deletes until recount has looked at all of them.
@@ -64,7 +84,7 @@ func (g *guard) recount() {
 	ours, deletes := 0, 0
 	for _, twin := range twins {
 		source, ok := e.Identity.SourceOf(twin)
-		if !ok {
+		if !ok || g.isFresh(twin.GetUID()) {
 			continue
 		}
 		ours++
@@ -76,15 +96,15 @@ func (g *guard) recount() {
 	}
 
 	g.mu.Lock()
-	if !g.told {
-		g.base = ours
-	}
-	tooMany := deletes >= massLeast && 2*deletes > min(g.base, ours)
+	tooMany := deletes >= massLeast && 2*deletes > ours
 	was := g.current.Paused
 	g.current = boundary.Guard{Deletes: deletes, Twins: ours}
 	g.current.Paused = tooMany && !g.allowed && e.MassDeletion != boundary.MassDeletionAllow
 	now, tell := g.current.Paused, g.current.Paused && !g.told
 	g.told = now
+	if !now {
+		g.fresh = nil
+	}
 	g.mu.Unlock()
 	if tell {
 		e.log.Warn(fmt.Sprintf("Deletes are paused: %d of %d twins would go for a reason that was only inferred. Look whether the sources are really gone; annotate the ledger, or set massDeletion: Allow, to let them go", deletes, ours))

@@ -19,14 +19,19 @@ const (
 )
 
 // fairQueue orders a workqueue (F9): new changes come before resyncs, and within each the namespaces take turns, so
-// that no namespace's backlog delays another's.
+// that no namespace's backlog delays another's. Of the workers one is left for changes.
 type fairQueue struct {
+	resyncing int // the most resyncs that are handed out at once
+
 	mu     sync.Mutex
-	wanted map[types.NamespacedName]lane   // the lane for the next Push; absent: resyncs
-	queued map[types.NamespacedName]uint64 // key → the number of its valid ticket
+	out    map[types.NamespacedName]lane // what is handed out, and from which lane
+	busy   int                           // resyncs that are handed out
+	wanted map[types.NamespacedName]lane // the lane for the next Push; absent: resyncs
+	queued map[types.NamespacedName]place
 	next   uint64
 	lanes  [2]turns
-	run    int // changes popped in a row
+	sizes  [2]int // valid tickets
+	run    int    // changes popped in a row
 }
 
 // ticket is a place in a lane; it is void when the key has got another one since.
@@ -35,14 +40,23 @@ type ticket struct {
 	number uint64
 }
 
+// place is a key's valid ticket: its number and its lane.
+type place struct {
+	number uint64
+	lane   lane
+}
+
 // turns is a lane: a queue a namespace, and the namespaces in the order of their turns.
 type turns struct {
 	order  []string
 	queues map[string][]ticket
 }
 
-func newFairQueue() *fairQueue {
-	q := &fairQueue{wanted: map[types.NamespacedName]lane{}, queued: map[types.NamespacedName]uint64{}}
+func newFairQueue(resyncing int) *fairQueue {
+	q := &fairQueue{
+		resyncing: resyncing, out: map[types.NamespacedName]lane{},
+		wanted: map[types.NamespacedName]lane{}, queued: map[types.NamespacedName]place{},
+	}
 	for i := range q.lanes {
 		q.lanes[i].queues = map[string][]ticket{}
 	}
@@ -82,7 +96,11 @@ func (q *fairQueue) Push(key types.NamespacedName) {
 
 func (q *fairQueue) push(key types.NamespacedName, l lane) {
 	q.next++
-	q.queued[key] = q.next
+	if before, ok := q.queued[key]; ok {
+		q.sizes[before.lane]--
+	}
+	q.queued[key] = place{q.next, l}
+	q.sizes[l]++
 	t := &q.lanes[l]
 	if _, waiting := t.queues[key.Namespace]; !waiting {
 		t.order = append(t.order, key.Namespace)
@@ -90,27 +108,51 @@ func (q *fairQueue) push(key types.NamespacedName, l lane) {
 	t.queues[key.Namespace] = append(t.queues[key.Namespace], ticket{key, q.next})
 }
 
-// Len returns the number of queued keys.
+// Len returns the number of keys that may be handed out now. A worker that is done with a resync asks again, so none is
+// forgotten.
 func (q *fairQueue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.queued)
+	return q.sizes[changes] + min(q.sizes[resyncs], q.resyncing-q.busy)
+}
+
+// done takes back a key that was handed out.
+func (q *fairQueue) done(key types.NamespacedName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.out[key] == resyncs {
+		q.busy--
+	}
+	delete(q.out, key)
+}
+
+// isResync reports whether a key that is handed out is one that nobody waits for.
+func (q *fairQueue) isResync(key types.NamespacedName) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.out[key] == resyncs
 }
 
 // Pop takes out the next key. The workqueue calls it only when there is one.
 func (q *fairQueue) Pop() types.NamespacedName {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	first, second := changes, resyncs
-	if q.run >= resyncShare {
-		first, second = resyncs, changes
+	order := []lane{changes, resyncs}
+	switch {
+	case q.busy >= q.resyncing:
+		order = order[:1]
+	case q.run >= resyncShare:
+		order = []lane{resyncs, changes}
 	}
-	for _, l := range []lane{first, second} {
+	for _, l := range order {
 		if key, ok := q.pop(&q.lanes[l]); ok {
+			q.sizes[l]--
+			q.out[key] = l
 			if l == changes {
 				q.run++
 			} else {
 				q.run = 0
+				q.busy++
 			}
 			return key
 		}
@@ -124,7 +166,7 @@ func (q *fairQueue) pop(t *turns) (types.NamespacedName, bool) {
 		namespace := t.order[0]
 		t.order = t.order[1:]
 		queue := t.queues[namespace]
-		for len(queue) > 0 && q.queued[queue[0].key] != queue[0].number {
+		for len(queue) > 0 && q.queued[queue[0].key].number != queue[0].number {
 			queue = queue[1:]
 		}
 		if len(queue) == 0 {
@@ -150,8 +192,9 @@ type queue struct {
 	fair *fairQueue
 }
 
-func newQueue(name string) *queue {
-	fair := newFairQueue()
+// newQueue makes a queue that hands out so many resyncs at once.
+func newQueue(name string, resyncing int) *queue {
+	fair := newFairQueue(resyncing)
 	inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Name: name, Queue: fair})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Name: name, Queue: inner})
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryFirst, retryMost)
@@ -165,4 +208,10 @@ func newQueue(name string) *queue {
 func (q *queue) add(key types.NamespacedName, l lane) {
 	q.fair.want(key, l)
 	q.Add(key)
+}
+
+// done says that a worker is done with a key.
+func (q *queue) done(key types.NamespacedName) {
+	q.fair.done(key)
+	q.Done(key)
 }

@@ -24,7 +24,7 @@ func (e *epoch) work(ctx context.Context) {
 		if ctx.Err() == nil {
 			e.handle(ctx, key)
 		}
-		e.queue.Done(key)
+		e.queue.done(key)
 	}
 }
 
@@ -74,9 +74,7 @@ func (e *epoch) settle(ctx context.Context, key, place types.NamespacedName) {
 		if twin != nil && twin.GetUID() == st.deleted {
 			return // its going is on the way
 		}
-		in := e.input(key, twin, place)
-		in.Confirmed = confirmed
-		decision := boundary.Decide(in)
+		in, decision := e.decide(key, twin, place, confirmed)
 		if decision.Action == boundary.Hold && decision.Until == boundary.UntilConfirmed {
 			if confirmed = e.confirmAbsence(ctx, key, st); confirmed {
 				continue
@@ -92,6 +90,18 @@ func (e *epoch) settle(ctx context.Context, key, place types.NamespacedName) {
 		}
 	}
 	e.queue.add(key, resyncs)
+}
+
+// decide asks for a decision. Resyncs decide one after the other: thousands at once would take the processors from the
+// changes that somebody waits for (F9).
+func (e *epoch) decide(key types.NamespacedName, twin *unstructured.Unstructured, place types.NamespacedName, confirmed bool) (boundary.Input, boundary.Decision) {
+	if e.queue.fair.isResync(key) {
+		e.deciding.Lock()
+		defer e.deciding.Unlock()
+	}
+	in := e.input(key, twin, place)
+	in.Confirmed = confirmed
+	return in, boundary.Decide(in)
 }
 
 // twinAt returns what is at a place, as far as it is known.

@@ -280,8 +280,8 @@ spec:
 		e.Remote.Delete("flowschemas.flowcontrol.apiserver.k8s.io", "", e.ID)
 		e.Remote.Delete("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", "", e.ID)
 	})
-	p := e.Start(widgetRule(ns, "workers: 8"))
-	names := numbered(8)
+	p := e.Start(widgetRule(ns, "workers: 4"))
+	names := numbered(4)
 	p.Pause() // so that all come at once
 	inParallel(len(names), func(i int) { e.Local.Create(widget(ns, names[i], "{size: 1}")) })
 	began := time.Now()

@@ -74,15 +74,15 @@ func TestS4_TwoClustersThatOffloadToEachOther(t *testing.T) {
 	ns := there.Namespace("a")
 	back := there.Reverse()
 	rule := file(same(ns), widgetsOut+"statusSync: true")
-	there.Start(rule)
-	back.Start(rule)
 	here, far := there.Local, there.Remote
-
-	here.Create(widget(ns, "from-here", "{size: 1}"))
-	far.Create(widget(ns, "from-far", "{size: 2}"))
 	// One of the same name on both sides: each is in the other's way.
 	here.Create(widget(ns, "twice", "{size: 1}"))
 	far.Create(widget(ns, "twice", "{size: 2}"))
+	there.Start(rule)
+	back.Start(rule)
+
+	here.Create(widget(ns, "from-here", "{size: 1}"))
+	far.Create(widget(ns, "from-far", "{size: 2}"))
 	there.Eventually(func() error { return is(far.Get(widgets, ns, "from-here"), 1, "spec", "size") })
 	there.Eventually(func() error { return is(here.Get(widgets, ns, "from-far"), 2, "spec", "size") })
 	far.SetStatus(widgets, ns, "from-here", "{by: far}")

@@ -172,11 +172,14 @@ func TestF7_CRDOfTheSourcesGoes(t *testing.T) {
 	}
 	crossed(e, ns, names...)
 	before := uidsOf(e, ns)
-	setFinalizer(e.Local, ns, "w00", "example.io/held") // so that the CRD stays terminating for a while
+	held := names[:8] // so that the CRD, and these, stay terminating for a while
+	for _, name := range held {
+		setFinalizer(e.Local, ns, name, "example.io/held")
+	}
 
 	e.Local.Delete("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.io")
 	e.Eventually(func() error {
-		if n := len(e.Local.List(widgets, ns, "")); n != 1 {
+		if n := len(e.Local.List(widgets, ns, "")); n != len(held) {
 			return fmt.Errorf("%d sources are left", n)
 		}
 		return nil
@@ -187,7 +190,9 @@ func TestF7_CRDOfTheSourcesGoes(t *testing.T) {
 	p.Kill()
 	p = e.Start(config)
 	e.Eventually(func() error { return logged(p, "The flow waits", "the CRD of Widget is being deleted") })
-	setFinalizer(e.Local, ns, "w00", "")
+	for _, name := range held {
+		setFinalizer(e.Local, ns, name, "")
+	}
 	e.Eventually(func() error { return logged(p, "The flow waits", "not served") })
 	stays(e, time.Second, ns, before)
 

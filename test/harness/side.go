@@ -78,7 +78,11 @@ func (s *Side) Create(manifest string) *unstructured.Unstructured {
 // TryCreate is Create for a test that expects an error.
 func (s *Side) TryCreate(manifest string) (*unstructured.Unstructured, error) {
 	s.t.Helper()
-	obj := Parse(s.t, manifest)
+	return s.CreateObject(Parse(s.t, manifest))
+}
+
+// CreateObject is TryCreate for an object.
+func (s *Side) CreateObject(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
 	return s.dyn.Resource(gvr).Namespace(obj.GetNamespace()).Create(context.Background(), obj, metav1.CreateOptions{FieldManager: "test"})
 }

@@ -1,0 +1,234 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+func object(namespace, name, version string, labels ...string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	o.SetResourceVersion(version)
+	set := map[string]string{}
+	for _, l := range labels {
+		set[l] = "yes"
+	}
+	o.SetLabels(set)
+	return o
+}
+
+func key(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// recorder writes down what a store tells.
+type recorder struct{ lines []string }
+
+func (r *recorder) options() Options {
+	return Options{
+		Keep:    func(o *unstructured.Unstructured) bool { return o.GetLabels()["dropped"] == "" },
+		Changed: r.changed,
+		Listed:  func(scope string) { r.lines = append(r.lines, "listed "+scope) },
+	}
+}
+
+func (r *recorder) changed(c Change) {
+	version := func(o *unstructured.Unstructured) string {
+		if o == nil {
+			return "-"
+		}
+		return o.GetResourceVersion()
+	}
+	r.lines = append(r.lines, fmt.Sprintf("%s %s→%s live=%t", c.Key, version(c.Old), version(c.New), c.Live))
+}
+
+// told compares what was told since the last call.
+func (r *recorder) told(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, r.lines); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	r.lines = nil
+}
+
+// must fails the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestListsAndEvents(t *testing.T) {
+	var r recorder
+	s := New(r.options())
+	f := s.Feed("")
+	if s.Synced("a") || s.AllSynced() {
+		t.Error("synced before anything was listed")
+	}
+	must(t, f.Replace([]any{object("a", "x", "3"), object("a", "y", "4", "dropped")}, "5"))
+	r.told(t, "a/x -→3 live=false", "listed ")
+	if !s.Synced("a") || !s.AllSynced() || s.Len() != 1 || s.Get(key("a", "y")) != nil {
+		t.Error("not what was listed")
+	}
+	must(t, f.Update(object("a", "x", "6")))
+	must(t, f.Add(object("b", "z", "7")))
+	must(t, f.Update(object("b", "z", "8", "dropped"))) // it stopped to matter
+	must(t, f.Delete(object("a", "x", "9")))
+	must(t, f.Delete(object("a", "x", "9"))) // told twice
+	r.told(t, "a/x 3→6 live=true", "b/z -→7 live=true", "b/z 7→- live=true", "a/x 6→- live=true")
+
+	must(t, f.Add(object("a", "x", "10")))
+	r.told(t, "a/x -→10 live=true")
+	must(t, f.Replace(nil, "12"))
+	r.told(t, "a/x 10→- live=false", "listed ")
+}
+
+func TestAnswersToOwnWrites(t *testing.T) {
+	var r recorder
+	s := New(r.options())
+	f := s.Feed("")
+	must(t, f.Replace(nil, "5"))
+	r.told(t, "listed ")
+
+	s.Put(object("a", "x", "7"))
+	if s.Get(key("a", "x")).GetResourceVersion() != "7" {
+		t.Error("an answer is not known")
+	}
+	r.told(t)
+	must(t, f.Add(object("a", "x", "7"))) // the watch tells it too, and others shall hear of it
+	r.told(t, "a/x 7→7 live=true")
+
+	must(t, f.Delete(object("a", "x", "8")))
+	s.Put(object("a", "x", "7")) // an answer that comes late brings nothing back
+	if s.Get(key("a", "x")) != nil {
+		t.Error("an old answer brought back what the watch saw go")
+	}
+	s.Put(object("a", "x", "10")) // created again, and the answer overtakes the event of the deletion
+	must(t, f.Delete(object("a", "x", "9")))
+	if s.Get(key("a", "x")).GetResourceVersion() != "10" {
+		t.Error("the event of an earlier deletion removed what came after it")
+	}
+	must(t, f.Replace(nil, "9")) // so does a list from before it
+	if s.Get(key("a", "x")) == nil {
+		t.Error("an earlier list removed what came after it")
+	}
+	must(t, f.Bookmark("20"))
+	s.Put(object("a", "y", "15"))
+	if s.Get(key("a", "y")) != nil {
+		t.Error("an answer older than a bookmark was taken for news")
+	}
+}
+
+// A restored cluster answers with older versions, and is right.
+func TestRestoredCluster(t *testing.T) {
+	var r recorder
+	s := New(r.options())
+	f := s.Feed("")
+	must(t, f.Replace([]any{object("a", "x", "30"), object("a", "y", "31")}, "40"))
+	r.lines = nil
+	must(t, f.Replace([]any{object("a", "x", "12")}, "20"))
+	r.told(t, "a/x 30→- live=false", "a/x -→12 live=false", "a/y 31→- live=false", "listed ")
+}
+
+func TestScopes(t *testing.T) {
+	s := New(Options{})
+	a, b := s.Feed("a"), s.Feed("b")
+	must(t, a.Replace([]any{object("a", "x", "1")}, "2"))
+	if !s.Synced("a") || s.Synced("b") || s.Synced("c") || s.AllSynced() {
+		t.Error("the scopes are not told apart")
+	}
+	must(t, b.Replace([]any{object("b", "x", "1")}, "2"))
+	must(t, a.Replace(nil, "3"))
+	if s.Get(key("a", "x")) != nil || s.Get(key("b", "x")) == nil {
+		t.Error("a list of one scope changed another")
+	}
+}
+
+func TestOnlyUnstructured(t *testing.T) {
+	if err := New(Options{}).Feed("").Add("text"); err == nil {
+		t.Error("a string was taken for an object")
+	}
+}
+
+// Whatever comes in which order, the store ends with what the server has, and its index with it.
+func TestConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := New(Options{Index: func(o *unstructured.Unstructured) (types.NamespacedName, bool) {
+			return key("owner", o.GetLabels()["owner"]), o.GetLabels()["owner"] != ""
+		}})
+		f := s.Feed("")
+		if err := f.Replace(nil, "1"); err != nil {
+			t.Fatal(err)
+		}
+		server := map[string]*unstructured.Unstructured{}
+		version := 1
+		var late []*unstructured.Unstructured // answers that are on their way
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			name := rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "name")
+			version++
+			current := object("a", name, strconv.Itoa(version))
+			current.SetLabels(map[string]string{"owner": rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "owner")})
+			var err error
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			case 0: // others write
+				server[name] = current
+				err = f.Update(current.DeepCopy())
+			case 1: // we write, and the answer comes before, or long after, the event
+				server[name] = current
+				if rapid.Bool().Draw(t, "before") {
+					s.Put(current.DeepCopy())
+				} else {
+					late = append(late, current.DeepCopy())
+				}
+				err = f.Update(current.DeepCopy())
+			case 2:
+				if server[name] != nil {
+					delete(server, name)
+					err = f.Delete(current.DeepCopy())
+				}
+			case 3: // a cut watch
+				var all []any
+				for _, o := range server {
+					all = append(all, o.DeepCopy())
+				}
+				err = f.Replace(all, strconv.Itoa(version))
+			case 4:
+				for _, o := range late {
+					s.Put(o)
+				}
+				late = nil
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, o := range late {
+			s.Put(o)
+		}
+		owned := map[string]int{}
+		for name, want := range server {
+			if have := s.Get(key("a", name)); have == nil || have.GetResourceVersion() != want.GetResourceVersion() {
+				t.Fatalf("%s is %v, want version %s", name, have, want.GetResourceVersion())
+			}
+			owned[want.GetLabels()["owner"]]++
+		}
+		if s.Len() != len(server) {
+			t.Fatalf("%d objects, want %v", s.Len(), slices.Collect(maps.Keys(server)))
+		}
+		for _, owner := range []string{"p", "q"} {
+			if n := len(s.ByIndex(key("owner", owner))); n != owned[owner] {
+				t.Fatalf("%d objects of %s, want %d", n, owner, owned[owner])
+			}
+		}
+	})
+}
