@@ -27,6 +27,7 @@ const namespaceWait = 10 * time.Second
 // rest takes in that nothing is to be done.
 func (e *epoch) rest(ctx context.Context, in boundary.Input, d boundary.Decision) {
 	e.queue.Forget(in.Key)
+	e.metrics.Operation("sync", "success")
 	if d.Rule == nil {
 		for _, place := range e.waiting.leave(in.Key) {
 			e.blockers.drop(place)
@@ -76,6 +77,7 @@ func (e *epoch) firstUndeclared(message string) bool {
 
 // hold takes in that something is waited for.
 func (e *epoch) hold(ctx context.Context, in boundary.Input, d boundary.Decision) {
+	e.metrics.Operation("sync", "skipped")
 	how := pending
 	switch {
 	case d.Blocked:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,8 +30,9 @@ type epoch struct {
 	states   *states
 	guard    *guard
 	confirm  *confirmer
-	from     *side // where the sources are
-	to       *side // where the twins are
+	from     *side      // where the sources are
+	to       *side      // where the twins are
+	watchers []*watcher // of both sides
 	// twinWatchers watch the namespaces that twins belong in.
 	twinWatchers []*watcher
 	end          context.CancelCauseFunc
@@ -86,11 +88,12 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	run := func(task func(context.Context)) { tasks.Go(func() { task(ctx) }) }
 	for _, scope := range p.sourceScopes {
 		w := e.watcher(e.from, p.source, scope, sourceSelector(f.Rules), e.sources.Feed(scope))
+		e.watchers = append(e.watchers, w)
 		run(w.run)
 	}
 	for _, scope := range p.twinScopes {
 		w := e.watcher(e.to, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, e.twins.Feed(scope))
-		e.twinWatchers = append(e.twinWatchers, w)
+		e.watchers, e.twinWatchers = append(e.watchers, w), append(e.twinWatchers, w)
 		run(w.run)
 	}
 	for _, scope := range p.formerScopes {
@@ -154,6 +157,17 @@ func (e *epoch) recordCRD(ctx context.Context) error {
 		e.log.Warn("The sources' CRD is another one than before: what is absent now counts as inferred", "before", before, "now", e.plan.sourceCRD.UID)
 	}
 	return e.Ledger.RecordCRD(ctx, e.Direction, gr, e.plan.sourceCRD.UID)
+}
+
+// awaited says what is not listed yet, and why.
+func (e *epoch) awaited() string {
+	var texts []string
+	for _, w := range e.watchers {
+		if text := w.awaited(); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 // synced reports whether both sides are listed.

@@ -114,7 +114,7 @@ func (f *Flow) State() State {
 	if s.Active && f.epoch != nil {
 		s.Ready = f.epoch.synced()
 		if !s.Ready {
-			s.Reason = "not everything is listed yet"
+			s.Reason = "not listed yet: " + f.epoch.awaited()
 		}
 	}
 	return s

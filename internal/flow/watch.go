@@ -7,6 +7,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/store"
 )
 
 // earlyEnd: a watch that ends before the server's usual timeout was cut.
@@ -34,14 +36,16 @@ type watcher struct {
 	scope    string
 	selector string
 	field    string
-	feed     cache.ReflectorStore
+	feed     *store.Feed
 	// pass, when not nil, is called when the server does not let us list, for watches that others shall not wait for.
 	pass   func()
 	failed bool
-	again  chan struct{} // ends a pause after a failure
+	// trouble is why the last try failed; nil: it did not.
+	trouble atomic.Pointer[string]
+	again   chan struct{} // ends a pause after a failure
 }
 
-func (e *epoch) watcher(s *side, r cluster.Resource, scope, selector string, feed cache.ReflectorStore) *watcher {
+func (e *epoch) watcher(s *side, r cluster.Resource, scope, selector string, feed *store.Feed) *watcher {
 	return &watcher{epoch: e, side: s, resource: r, scope: scope, selector: selector, feed: feed, again: make(chan struct{}, 1)}
 }
 
@@ -100,9 +104,11 @@ func (w *watcher) failure(err error) {
 	case isConnection(err):
 		w.side.doubt()
 	}
+	reason := cluster.Reason(err)
+	w.trouble.Store(&reason)
 	if !w.failed {
 		w.failed = true
-		w.epoch.log.Warn("Watching failed and is tried again", "side", w.side.Role(), "namespace", w.scope, "reason", cluster.Reason(err), "error", err)
+		w.epoch.log.Warn("Watching failed and is tried again", "side", w.side.Role(), "namespace", w.scope, "reason", reason, "error", err)
 	}
 }
 
@@ -156,6 +162,23 @@ func (w *watcher) outcome(err error) {
 		return
 	}
 	w.failed = false
+	w.trouble.Store(nil)
+}
+
+// awaited says what is not listed yet, and why if that is known; empty: it is listed.
+func (w *watcher) awaited() string {
+	if w.feed.Settled() {
+		return ""
+	}
+	where := w.scope
+	if where == "" {
+		where = "all namespaces"
+	}
+	text := where + " on the " + w.side.Role() + " cluster"
+	if reason := w.trouble.Load(); reason != nil {
+		text += " (" + *reason + ")"
+	}
+	return text
 }
 
 // noticing calls ended when a reflector is done with a watch.

@@ -312,6 +312,13 @@ func (f *Feed) Pass() {
 	}
 }
 
+// Settled reports whether the scope has been listed, or is not waited for.
+func (f *Feed) Settled() bool {
+	f.store.mu.RLock()
+	defer f.store.mu.RUnlock()
+	return f.listed || f.passed
+}
+
 // Resync does nothing: resyncs are the flow's.
 func (f *Feed) Resync() error { return nil }
 
