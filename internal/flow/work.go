@@ -59,7 +59,8 @@ func stampedRule(twins []*unstructured.Unstructured) string {
 	return ""
 }
 
-// settle decides about a source and one place, and acts, until there is nothing left to do at once.
+// settle decides about a source and one place, and acts, until there is nothing left to do at once. The place is empty
+// for a source that has none, and no twin.
 func (e *epoch) settle(ctx context.Context, key, place types.NamespacedName) {
 	confirmed := false
 	for range mostSteps {
@@ -67,7 +68,9 @@ func (e *epoch) settle(ctx context.Context, key, place types.NamespacedName) {
 			return // a stop waits for the write in flight, and for no other
 		}
 		st := e.states.get(key)
-		if st.uncertain && !e.lookAgain(ctx, key, place) {
+		if place == (types.NamespacedName{}) {
+			e.states.with(key, func(s *state) { s.uncertain = false }) // the watch has told that nothing is left to look at
+		} else if st.uncertain && !e.lookAgain(ctx, key, place) {
 			return
 		}
 		twin := e.twinAt(place)

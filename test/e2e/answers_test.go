@@ -358,7 +358,8 @@ func TestF6_LostAnswers(t *testing.T) {
 			read[r.ObjectRef.Name] = true
 		}
 	}
-	if fmt.Sprint(counts) != "map[delete deleted:1 patch changed:1 patch created:1]" || len(read) != 3 {
+	// That the deleted twin is gone, the watch may tell before anybody looks again.
+	if fmt.Sprint(counts) != "map[delete deleted:1 patch changed:1 patch created:1]" || !read["created"] || !read["changed"] {
 		t.Errorf("writes %v, read again: %v", counts, read)
 	}
 	if e.Remote.Get(widgets, ns, "changed").GetUID() != before["changed"] {
