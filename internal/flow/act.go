@@ -96,7 +96,7 @@ func (e *epoch) create(ctx context.Context, in boundary.Input, d boundary.Decisi
 		return e.failed(ctx, in, d, boundary.OpCreate, err)
 	}
 	e.guard.created(twin.GetUID())
-	e.written(in, d, twin, "create", boundary.ReasonCreated, "Created")
+	e.written(in, d, twin, observe.OperationCreate, boundary.ReasonCreated, "Created")
 	e.remember(ctx, d.Rule, in.Source)
 	return true
 }
@@ -115,7 +115,7 @@ func (e *epoch) apply(ctx context.Context, in boundary.Input, d boundary.Decisio
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpUpdate, err)
 	}
-	e.written(in, d, twin, "update", boundary.ReasonUpdated, "Updated")
+	e.written(in, d, twin, observe.OperationUpdate, boundary.ReasonUpdated, "Updated")
 	return true
 }
 
@@ -131,7 +131,7 @@ func (e *epoch) patchTwin(ctx context.Context, place types.NamespacedName, body 
 // written takes in a twin that was just written.
 func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *unstructured.Unstructured, operation string, reason boundary.Reason, verb string) {
 	e.twins.Put(twin)
-	e.metrics.Operation(operation, "success")
+	e.metrics.Operation(operation, observe.StatusSuccess)
 	e.queue.Forget(in.Key)
 	now := time.Now()
 	e.metrics.Success(now)
@@ -165,7 +165,7 @@ func (e *epoch) delete(ctx context.Context, in boundary.Input, d boundary.Decisi
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpDelete, err)
 	}
-	e.metrics.Operation("delete", "success")
+	e.metrics.Operation(observe.OperationDelete, observe.StatusSuccess)
 	e.metrics.Success(time.Now())
 	e.queue.Forget(in.Key)
 	e.states.with(in.Key, func(s *state) { s.deleted = d.UID })
@@ -186,7 +186,7 @@ func (e *epoch) release(ctx context.Context, in boundary.Input, d boundary.Decis
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpPatch, err)
 	}
-	e.metrics.Operation("update", "success")
+	e.metrics.Operation(observe.OperationUpdate, observe.StatusSuccess)
 	e.states.with(in.Key, func(s *state) { s.deleted = d.UID })
 	e.log.Info("Let go of the twin", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
 	return false
@@ -218,7 +218,7 @@ func (e *epoch) mirrorStatus(ctx context.Context, in boundary.Input, d boundary.
 
 // statusWritten takes in that a status was written.
 func (e *epoch) statusWritten(in boundary.Input, d boundary.Decision, written *unstructured.Unstructured) {
-	e.metrics.Operation("status", "success")
+	e.metrics.Operation(observe.OperationStatus, observe.StatusSuccess)
 	now := time.Now()
 	e.metrics.Success(now)
 	e.queue.Forget(in.Key)

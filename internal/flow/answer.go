@@ -27,7 +27,7 @@ const namespaceWait = 10 * time.Second
 // rest takes in that nothing is to be done.
 func (e *epoch) rest(ctx context.Context, in boundary.Input, d boundary.Decision) {
 	e.queue.Forget(in.Key)
-	e.metrics.Operation("sync", "success")
+	e.metrics.Operation(observe.OperationSync, observe.StatusSuccess)
 	if d.Rule == nil {
 		for _, place := range e.waiting.leave(in.Key) {
 			e.blockers.drop(place)
@@ -77,7 +77,7 @@ func (e *epoch) firstUndeclared(message string) bool {
 
 // hold takes in that something is waited for.
 func (e *epoch) hold(ctx context.Context, in boundary.Input, d boundary.Decision) {
-	e.metrics.Operation("sync", "skipped")
+	e.metrics.Operation(observe.OperationSync, observe.StatusSkipped)
 	how := pending
 	switch {
 	case d.Blocked:
@@ -163,7 +163,7 @@ func (e *epoch) failed(ctx context.Context, in boundary.Input, d boundary.Decisi
 // fault takes in that the object, or the right to write it, is refused: it is said on the source, and tried again when
 // something changes, or after a while.
 func (e *epoch) fault(in boundary.Input, d boundary.Decision, answer boundary.Answer, message string) {
-	e.metrics.Operation(operationOf(d.Action), "error")
+	e.metrics.Operation(operationOf(d.Action), observe.StatusError)
 	most := faultMost
 	if answer != boundary.Fault {
 		most = recheckMost // a right, a quota or a policy may change without any event that we see
@@ -223,13 +223,13 @@ func (e *epoch) lookAgain(ctx context.Context, key, place types.NamespacedName) 
 func operationOf(a boundary.Action) string {
 	switch a {
 	case boundary.Create:
-		return "create"
+		return observe.OperationCreate
 	case boundary.Delete:
-		return "delete"
+		return observe.OperationDelete
 	case boundary.ReturnStatus, boundary.ClearStatus, boundary.MirrorStatus:
-		return "status"
+		return observe.OperationStatus
 	}
-	return "update"
+	return observe.OperationUpdate
 }
 
 func reasonOf(a boundary.Action) boundary.Reason {

@@ -29,3 +29,14 @@ func (f *Flow) Ground(ctx context.Context) (*Ground, error) {
 func Undeclared(schema *boundary.Schema, source map[string]any) []boundary.Path {
 	return schema.Undeclared(withoutStatus(source))
 }
+
+// withoutStatus returns an object without its status, which never crosses.
+func withoutStatus(object map[string]any) map[string]any {
+	out := make(map[string]any, len(object))
+	for k, v := range object {
+		if k != "status" {
+			out[k] = v
+		}
+	}
+	return out
+}

@@ -117,8 +117,9 @@ func (g *guard) recount() {
 // sweep tidies up: it lets held deletes go when somebody allows it, ends wind-downs, and drops idle states.
 func (e *epoch) sweep(ctx context.Context) {
 	e.states.sweep(time.Now())
+	counts := e.states.count()
 	for _, o := range outcomes {
-		e.metrics.SetObjects(string(o), e.states.count()[o])
+		e.metrics.SetObjects(string(o), counts[o])
 	}
 	if !e.synced() {
 		return

@@ -135,24 +135,13 @@ func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured,
 	remote, status := e.schemas()
 	in.StatusSchema = status
 	if source != nil {
-		in.Undeclared = remote.Undeclared(withoutStatus(source.Object))
+		in.Undeclared = Undeclared(remote, source.Object)
 		in.Memory.Crossed = e.crossed(source, st)
 	}
 	if twin == nil {
 		in.Namespace = e.namespace(place.Namespace)
 	}
 	return in
-}
-
-// withoutStatus returns an object without its status, which never crosses.
-func withoutStatus(object map[string]any) map[string]any {
-	out := make(map[string]any, len(object))
-	for k, v := range object {
-		if k != "status" {
-			out[k] = v
-		}
-	}
-	return out
 }
 
 // namespace returns the state of a namespace on the twins' side; a cluster-scoped twin needs none.

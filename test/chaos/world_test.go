@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -67,17 +66,12 @@ func (w *world) ensureUp() {
 // settle waits until both sides are as they should be.
 func (w *world) settle(after string) {
 	w.t.Helper()
-	var last error
-	for deadline := time.Now().Add(harness.Patience); ; {
-		if last = w.check(); last == nil {
-			return
+	w.Eventually(func() error {
+		if err := w.check(); err != nil {
+			return fmt.Errorf("after %s: %w", after, err)
 		}
-		if time.Now().After(deadline) {
-			break
-		}
-		time.Sleep(20 * time.Millisecond) // a poll
-	}
-	w.t.Fatalf("after %s: %v", after, last)
+		return nil
+	})
 }
 
 func (w *world) check() error {
