@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -19,8 +18,6 @@ import (
 	"isthmus.dev/isthmus/internal/adopt"
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/config"
-	"isthmus.dev/isthmus/internal/flow"
-	"isthmus.dev/isthmus/internal/ledger"
 	"isthmus.dev/isthmus/internal/observe"
 )
 
@@ -112,21 +109,13 @@ func (o *adoptOptions) run(ctx context.Context, former boundary.Former, stdout, 
 		return fmt.Errorf("%s: --from vcluster needs naming: VirtualCluster, which says which virtual cluster's objects they are", o.config)
 	}
 	file.Events = false // what happens is told on the standard output
-	s := &syncer{
-		syncOptions: &o.syncOptions, agent: "isthmus-adopt", file: file,
-		log:     observe.NewLogger(stderr, slog.LevelWarn, false),
-		metrics: observe.NewMetrics(version()),
-	}
-	observe.RouteClientLogs(s.log)
-	if s.local, err = s.connect("local", o.localKubeconfig, o.localContext); err != nil {
-		return err
-	}
-	if s.remote, err = s.connect("remote", o.remoteKubeconfig, o.remoteContext); err != nil {
+	e, err := o.engine(file, "isthmus-adopt", observe.NewLogger(stderr, slog.LevelWarn, false), observe.NewMetrics(version()))
+	if err != nil {
 		return err
 	}
 	// Whoever answers now answers to the end.
-	ctx = s.local.Pin(s.remote.Pin(ctx, s.remote.Server()), s.local.Server())
-	flows, err := s.adoptFlows(ctx)
+	ctx = e.Local.Pin(e.Remote.Pin(ctx, e.Remote.Server()), e.Local.Server())
+	flows, err := e.Idle(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,47 +133,6 @@ func (o *adoptOptions) run(ctx context.Context, former boundary.Former, stdout, 
 		return err
 	}
 	return verdict(ctx, rows)
-}
-
-// adoptFlows returns the flows of the file's rules. None of them runs.
-func (s *syncer) adoptFlows(ctx context.Context) ([]*flow.Flow, error) {
-	localUID, err := s.local.UID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	remoteUID, err := s.remote.UID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if localUID == remoteUID {
-		return nil, fmt.Errorf("the local and the remote cluster are the same one (UID of kube-system %s): expected two kubeconfigs of two clusters", localUID)
-	}
-	err = ledger.Check(ctx, ledger.Options{
-		Client: s.local.Dynamic(), Namespace: s.namespace, Instance: s.instance,
-		ClusterID: s.clusterID, LocalUID: localUID, RemoteID: s.remoteID, RemoteUID: remoteUID,
-	})
-	if err != nil {
-		return nil, err
-	}
-	var flows []*flow.Flow
-	for _, w := range s.ways(localUID, remoteUID) {
-		w.events.Shutdown()
-		rules := slices.DeleteFunc(slices.Clone(s.file.Rules), func(r *boundary.Rule) bool { return r.Direction != w.direction })
-		for _, kind := range kindsOf(rules, nil) {
-			o := flow.Options{
-				Identity: w.identity, Kind: kind, Direction: w.direction, Naming: w.naming, From: w.from, To: w.to,
-				CreateNamespaces: w.createNamespaces, Metrics: s.metrics, Logger: s.log,
-			}
-			for _, rule := range rules {
-				if rule.Kind.GroupKind() == kind.GroupKind() {
-					o.Rules = append(o.Rules, rule)
-				}
-			}
-			o.TwinNamespaces = twinNamespaces(o.Rules, w.naming)
-			flows = append(flows, flow.New(o))
-		}
-	}
-	return flows, nil
 }
 
 // report prints the rows and how many there are of each result.

@@ -8,9 +8,7 @@ import (
 	"log/slog"
 	"os/signal"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -18,13 +16,9 @@ import (
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/config"
-	"isthmus.dev/isthmus/internal/flow"
-	"isthmus.dev/isthmus/internal/ledger"
+	"isthmus.dev/isthmus/internal/engine"
 	"isthmus.dev/isthmus/internal/observe"
 )
-
-// reachEvery is how often a cluster that can't be reached at the start is tried again.
-const reachEvery = 2 * time.Second
 
 // syncOptions are the flags of isthmus sync.
 type syncOptions struct {
@@ -101,20 +95,6 @@ func (o *syncOptions) check() error {
 	return nil
 }
 
-// syncer is one run of isthmus sync.
-type syncer struct {
-	*syncOptions
-	agent         string // how it calls itself to servers
-	file          *config.Config
-	log           *slog.Logger
-	metrics       *observe.Metrics
-	local, remote *cluster.Cluster
-
-	mu      sync.Mutex
-	flows   []*flow.Flow
-	waiting string // why there are no flows yet
-}
-
 func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 	if err := o.check(); err != nil {
 		return err
@@ -134,144 +114,43 @@ func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s := &syncer{
-		syncOptions: o, agent: "isthmus", file: file, waiting: "starting",
-		log:     observe.NewLogger(stderr, level, o.logFormat == "json"),
-		metrics: observe.NewMetrics(version()),
-	}
-	observe.RouteClientLogs(s.log)
-	if s.local, err = s.connect("local", o.localKubeconfig, o.localContext); err == nil {
-		s.remote, err = s.connect("remote", o.remoteKubeconfig, o.remoteContext)
-	}
+	log, metrics := observe.NewLogger(stderr, level, o.logFormat == "json"), observe.NewMetrics(version())
+	e, err := o.engine(file, "isthmus", log, metrics)
 	if err != nil {
 		if listener != nil {
 			_ = listener.Close()
 		}
 		return err
 	}
-
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1)
-	go func() { served <- observe.Serve(ctx, listener, s.metrics.Registry(), s.ready) }()
-	err = s.serve(ctx)
+	go func() { served <- observe.Serve(ctx, listener, metrics.Registry(), e.Ready) }()
+	err = e.Run(ctx)
 	cancel()
 	return errors.Join(err, <-served)
 }
 
-func (s *syncer) connect(role, kubeconfig, kubeContext string) (*cluster.Cluster, error) {
-	return cluster.Connect(cluster.Options{
-		Role: role, Kubeconfig: kubeconfig, Context: kubeContext, Logger: s.log,
-		UserAgent: s.agent + "/" + version(),
-		OnHealth:  func(h cluster.Health) { s.metrics.SetReachable(role, h.Reached) },
-	})
-}
-
-// serve runs the flows until ctx ends.
-func (s *syncer) serve(ctx context.Context) error {
-	book, err := s.openLedger(ctx)
-	if err != nil || ctx.Err() != nil {
-		return err
-	}
-	removed, err := s.begin(ctx, book)
-	if err != nil || ctx.Err() != nil {
-		return err
-	}
-	var flows []*flow.Flow
-	for _, w := range s.ways(book.LocalUID(), book.RemoteUID()) {
-		flows = append(flows, s.flowsOf(ctx, w, book, removed)...)
-		defer w.events.Shutdown()
-	}
-	s.mu.Lock()
-	s.flows, s.waiting = flows, ""
-	s.mu.Unlock()
-
-	var running sync.WaitGroup
-	for _, f := range flows {
-		running.Go(func() { f.Run(ctx) })
-	}
-	running.Wait()
-	<-ctx.Done()
-	s.log.Info("Stopped")
-	return nil
-}
-
-// openLedger reaches both clusters, waiting for as long as that takes, and opens the ledger.
-func (s *syncer) openLedger(ctx context.Context) (*ledger.Ledger, error) {
-	var book *ledger.Ledger
-	err := s.retry(ctx, func() error {
-		localUID, err := s.local.UID(ctx)
-		if err != nil {
-			return err
-		}
-		remoteUID, err := s.remote.UID(ctx)
-		if err != nil {
-			return err
-		}
-		if localUID == remoteUID {
-			return fatal{fmt.Errorf("the local and the remote cluster are the same one (UID of kube-system %s): expected two kubeconfigs of two clusters", localUID)}
-		}
-		book, err = ledger.Open(ctx, ledger.Options{
-			Client: s.local.Dynamic(), Namespace: s.namespace, Instance: s.instance,
-			ClusterID: s.clusterID, LocalUID: localUID, RemoteID: s.remoteID, RemoteUID: remoteUID,
+// engine makes the engine that carries what a file names, between the clusters that the flags name. agent is how it
+// calls itself to their servers.
+func (o *syncOptions) engine(file *config.Config, agent string, log *slog.Logger, metrics *observe.Metrics) (*engine.Engine, error) {
+	observe.RouteClientLogs(log)
+	connect := func(role, kubeconfig, kubeContext string) (*cluster.Cluster, error) {
+		return cluster.Connect(cluster.Options{
+			Role: role, Kubeconfig: kubeconfig, Context: kubeContext, Logger: log, UserAgent: agent + "/" + version(),
+			OnHealth: func(h cluster.Health) { metrics.SetReachable(role, h.Reached) },
 		})
-		if mismatch := (*ledger.MismatchError)(nil); errors.As(err, &mismatch) {
-			return fatal{err}
-		}
-		return err
-	})
-	return book, err
-}
-
-// fatal marks an error that trying again does not help.
-type fatal struct{ error }
-
-// retry tries until it succeeds, a fatal error comes, or ctx ends (then the error is nil). It tells each new reason.
-func (s *syncer) retry(ctx context.Context, try func() error) error {
-	for {
-		err := try()
-		if ctx.Err() != nil || err == nil {
-			return nil
-		}
-		if f := (fatal{}); errors.As(err, &f) {
-			return f.error
-		}
-		s.mu.Lock()
-		told := s.waiting == err.Error()
-		s.waiting = err.Error()
-		s.mu.Unlock()
-		if !told {
-			s.log.Warn("Waiting", "reason", cluster.Reason(err), "error", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(reachEvery):
-		}
 	}
-}
-
-// ready says why isthmus is not ready; nil: it is. A rule whose kind is not served, or that is refused, does not make
-// it unready: the notes, its metric and the log tell. A cluster that was replaced by another one does.
-func (s *syncer) ready() (notes []string, err error) {
-	s.mu.Lock()
-	flows, waiting := s.flows, s.waiting
-	s.mu.Unlock()
-	if waiting != "" {
-		return nil, errors.New(waiting)
+	local, err := connect("local", o.localKubeconfig, o.localContext)
+	if err != nil {
+		return nil, err
 	}
-	for _, c := range []*cluster.Cluster{s.local, s.remote} {
-		if h := c.Health(); !h.Reached {
-			return nil, fmt.Errorf("the %s cluster is not reached: %w", c.Role(), h.Err)
-		}
+	remote, err := connect("remote", o.remoteKubeconfig, o.remoteContext)
+	if err != nil {
+		return nil, err
 	}
-	for _, f := range flows {
-		state := f.State()
-		if state.Active && !state.Ready || state.Starting || state.Replaced {
-			return nil, fmt.Errorf("%s: %s", f.Name(), state.Reason)
-		}
-		if !state.Active {
-			notes = append(notes, fmt.Sprintf("waiting: %s: %s", f.Name(), state.Reason))
-		}
-	}
-	return notes, nil
+	return engine.New(engine.Options{
+		Config: file, ClusterID: o.clusterID, RemoteID: o.remoteID, Instance: o.instance, Namespace: o.namespace,
+		Local: local, Remote: remote, Metrics: metrics, Logger: log,
+	}), nil
 }

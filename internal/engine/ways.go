@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/flow"
 	"isthmus.dev/isthmus/internal/ledger"
-	"isthmus.dev/isthmus/internal/observe"
 )
 
 // way is a direction in which objects cross: which side is which, and who is seen to write.
@@ -21,31 +20,29 @@ type way struct {
 	identity         boundary.Identity
 	naming           boundary.Naming
 	createNamespaces bool
-	events           *observe.Events // on the sources
 }
 
 // ways returns both directions between clusters whose namespaces kube-system have these UIDs.
-func (s *syncer) ways(localUID, remoteUID string) []way {
-	local, remote := flow.End{Cluster: s.local, UID: localUID}, flow.End{Cluster: s.remote, UID: remoteUID}
+func (e *Engine) ways(localUID, remoteUID string) []way {
+	local, remote := flow.End{Cluster: e.Local, UID: localUID}, flow.End{Cluster: e.Remote, UID: remoteUID}
 	both := []way{
-		{direction: boundary.ToRemote, from: local, to: remote, createNamespaces: s.file.CreateNamespaces,
-			identity: boundary.Identity{Cluster: s.clusterID, ClusterUID: local.UID}},
+		{direction: boundary.ToRemote, from: local, to: remote, createNamespaces: e.Config.CreateNamespaces,
+			identity: boundary.Identity{Cluster: e.ClusterID, ClusterUID: local.UID}},
 		{direction: boundary.FromRemote, from: remote, to: local, createNamespaces: true,
-			identity: boundary.Identity{Cluster: s.remoteID, ClusterUID: remote.UID}},
+			identity: boundary.Identity{Cluster: e.RemoteID, ClusterUID: remote.UID}},
 	}
 	for i := range both {
 		w := &both[i]
-		w.identity.Home, w.identity.Instance = s.clusterID, s.instance
-		w.naming = s.file.Naming(w.direction, s.clusterID)
-		w.events = observe.NewEvents(w.from.Clientset(), "isthmus", s.file.Events)
-		w.events.LogTo(s.log)
+		w.identity.Home, w.identity.Instance = e.ClusterID, e.Instance
+		w.naming = e.Config.Naming(w.direction, e.ClusterID)
 	}
 	return both
 }
 
-// flowsOf makes the flows of a direction, one a kind.
-func (s *syncer) flowsOf(ctx context.Context, w way, book *ledger.Ledger, removed []ledger.Rule) []*flow.Flow {
-	rules := slices.DeleteFunc(slices.Clone(s.file.Rules), func(r *boundary.Rule) bool { return r.Direction != w.direction })
+// flowsOf makes the flows of a direction, one a kind. base holds what they have in common, and the ledger if they are
+// to run.
+func (e *Engine) flowsOf(ctx context.Context, w way, base flow.Options, removed []ledger.Rule) []*flow.Flow {
+	rules := slices.DeleteFunc(slices.Clone(e.Config.Rules), func(r *boundary.Rule) bool { return r.Direction != w.direction })
 	removed = slices.DeleteFunc(slices.Clone(removed), func(r ledger.Rule) bool { return r.Direction != w.direction })
 	kinds := kindsOf(rules, removed)
 	if len(kinds) == 0 {
@@ -53,9 +50,9 @@ func (s *syncer) flowsOf(ctx context.Context, w way, book *ledger.Ledger, remove
 	}
 	namespaces := sync.OnceValue(func() *cluster.Namespaces {
 		return w.to.WatchNamespaces(ctx, twinNamespaces(rules, w.naming), func(name string) {
-			s.mu.Lock()
-			flows := s.flows
-			s.mu.Unlock()
+			e.mu.Lock()
+			flows := e.flows
+			e.mu.Unlock()
 			for _, f := range flows {
 				if f.Direction == w.direction {
 					f.NamespaceChanged(name)
@@ -65,11 +62,11 @@ func (s *syncer) flowsOf(ctx context.Context, w way, book *ledger.Ledger, remove
 	})
 	var flows []*flow.Flow
 	for _, kind := range kinds {
-		o := flow.Options{
-			Identity: w.identity, Kind: kind, Direction: w.direction, Naming: w.naming, From: w.from, To: w.to,
-			Namespaces: namespaces, CreateNamespaces: w.createNamespaces, MassDeletion: s.file.MassDeletion,
-			Ledger: book, Events: w.events, Metrics: s.metrics, Logger: s.log,
-		}
+		o := base
+		o.Kind, o.Namespaces = kind, namespaces
+		o.Identity, o.Direction, o.Naming, o.From, o.To = w.identity, w.direction, w.naming, w.from, w.to
+		o.CreateNamespaces, o.MassDeletion = w.createNamespaces, e.Config.MassDeletion
+		o.Metrics, o.Logger = e.Metrics, e.Logger
 		for _, rule := range rules {
 			if rule.Kind.GroupKind() == kind.GroupKind() {
 				o.Rules = append(o.Rules, rule)
@@ -80,17 +77,17 @@ func (s *syncer) flowsOf(ctx context.Context, w way, book *ledger.Ledger, remove
 				o.Removed = append(o.Removed, boundary.RemovedRule{Name: rule.Name, OnRemoval: rule.OnRemoval})
 			}
 		}
-		o.TwinNamespaces, o.FormerNamespaces = twinNamespaces(o.Rules, w.naming), formerNamespaces(book, o)
+		o.TwinNamespaces, o.FormerNamespaces = twinNamespaces(o.Rules, w.naming), formerNamespaces(o)
 		flows = append(flows, flow.New(o))
 	}
 	return flows
 }
 
 // begin records the rules in the ledger and returns those that were removed since the last run.
-func (s *syncer) begin(ctx context.Context, book *ledger.Ledger) (removed []ledger.Rule, err error) {
+func (e *Engine) begin(ctx context.Context, book *ledger.Ledger) (removed []ledger.Rule, err error) {
 	var rules []ledger.Rule
-	for _, rule := range s.file.Rules {
-		names, ok := rule.TwinNamespaces(s.file.Naming(rule.Direction, s.clusterID))
+	for _, rule := range e.Config.Rules {
+		names, ok := rule.TwinNamespaces(e.Config.Naming(rule.Direction, e.ClusterID))
 		if !ok {
 			names = []string{ledger.Anywhere}
 		}
@@ -99,7 +96,7 @@ func (s *syncer) begin(ctx context.Context, book *ledger.Ledger) (removed []ledg
 			Direction: rule.Direction, OnRemoval: rule.OnRemoval, Namespaces: names,
 		})
 	}
-	err = s.retry(ctx, func() error {
+	err = e.retry(ctx, func() error {
 		var err error
 		removed, err = book.Begin(ctx, rules)
 		return err
@@ -122,13 +119,16 @@ func twinNamespaces(rules []*boundary.Rule, naming boundary.Naming) []string {
 }
 
 // formerNamespaces returns the namespaces in which twins of a flow's earlier runs may be left.
-func formerNamespaces(book *ledger.Ledger, o flow.Options) []string {
+func formerNamespaces(o flow.Options) []string {
+	if o.Ledger == nil {
+		return nil
+	}
 	var all []string
 	for _, rule := range o.Rules {
-		all = append(all, book.Former(rule.Name)...)
+		all = append(all, o.Ledger.Former(rule.Name)...)
 	}
 	for _, rule := range o.Removed {
-		all = append(all, book.Former(rule.Name)...)
+		all = append(all, o.Ledger.Former(rule.Name)...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
