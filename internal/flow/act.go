@@ -125,7 +125,28 @@ func (e *epoch) patchTwin(ctx context.Context, place types.NamespacedName, body 
 		return nil, fmt.Errorf("encode the twin %s: %w", place, err)
 	}
 	return e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
-		Patch(ctx, place.Name, types.ApplyPatchType, encoded, metav1.PatchOptions{FieldManager: manager, Force: &force})
+		Patch(ctx, place.Name, types.ApplyPatchType, encoded, metav1.PatchOptions{FieldManager: manager, Force: &force, DryRun: e.dry})
+}
+
+// jsonPatchTwin patches a twin by what must test its state.
+func (e *epoch) jsonPatchTwin(ctx context.Context, place types.NamespacedName, patch []map[string]any) (*unstructured.Unstructured, error) {
+	encoded, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encode a patch of the twin %s: %w", place, err)
+	}
+	return e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
+		Patch(ctx, place.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager, DryRun: e.dry})
+}
+
+// deleteTwin deletes a twin in the state that was decided on.
+func (e *epoch) deleteTwin(ctx context.Context, place types.NamespacedName, d boundary.Decision) error {
+	background := metav1.DeletePropagationBackground
+	return e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
+		Delete(ctx, place.Name, metav1.DeleteOptions{
+			PropagationPolicy: &background,
+			Preconditions:     &metav1.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion},
+			DryRun:            e.dry,
+		})
 }
 
 // written takes in a twin that was just written.
@@ -149,20 +170,14 @@ func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *unstructur
 	e.tell(in, boundary.Event{Reason: reason, Message: fmt.Sprintf("%s %s %s on the %s cluster", verb, e.Kind.Kind, boundary.FormatName(in.Place), e.to.Role())})
 }
 
-// delete deletes a twin in the state that was decided on.
+// delete deletes a twin.
 func (e *epoch) delete(ctx context.Context, in boundary.Input, d boundary.Decision) bool {
 	if d.ClearFirst {
-		if err := e.clearUnselected(ctx, in); err != nil {
+		if _, err := e.clearUnselected(ctx, in); err != nil {
 			return e.failed(ctx, in, d, boundary.OpPatch, err)
 		}
 	}
-	background := metav1.DeletePropagationBackground
-	err := e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(in.Place.Namespace).
-		Delete(ctx, in.Place.Name, metav1.DeleteOptions{
-			PropagationPolicy: &background,
-			Preconditions:     &metav1.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion},
-		})
-	if err != nil {
+	if err := e.deleteTwin(ctx, in.Place, d); err != nil {
 		return e.failed(ctx, in, d, boundary.OpDelete, err)
 	}
 	e.metrics.Operation(observe.OperationDelete, observe.StatusSuccess)
@@ -177,13 +192,7 @@ func (e *epoch) delete(ctx context.Context, in boundary.Input, d boundary.Decisi
 
 // release takes the stamp and our ownership off a twin, and leaves the rest.
 func (e *epoch) release(ctx context.Context, in boundary.Input, d boundary.Decision) bool {
-	encoded, err := json.Marshal(boundary.ReleasePatch(in.Twin))
-	if err != nil {
-		return e.failed(ctx, in, d, boundary.OpPatch, err)
-	}
-	_, err = e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(in.Place.Namespace).
-		Patch(ctx, in.Place.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager})
-	if err != nil {
+	if _, err := e.jsonPatchTwin(ctx, in.Place, boundary.ReleasePatch(in.Twin)); err != nil {
 		return e.failed(ctx, in, d, boundary.OpPatch, err)
 	}
 	e.metrics.Operation(observe.OperationUpdate, observe.StatusSuccess)
@@ -222,12 +231,19 @@ func (e *epoch) statusWritten(in boundary.Input, d boundary.Decision, written *u
 	now := time.Now()
 	e.metrics.Success(now)
 	e.queue.Forget(in.Key)
-	result := boundary.StatusHash(written.Object["status"])
 	e.states.with(in.Key, func(s *state) {
 		if !s.statusChanged.IsZero() {
 			e.metrics.StatusReturned(now.Sub(s.statusChanged))
 		}
 		s.statusChanged, s.statusFaults = time.Time{}, 0
+	})
+	e.rememberStatus(in, d, written)
+}
+
+// rememberStatus remembers what the server made of a status.
+func (e *epoch) rememberStatus(in boundary.Input, d boundary.Decision, written *unstructured.Unstructured) {
+	result := boundary.StatusHash(written.Object["status"])
+	e.states.with(in.Key, func(s *state) {
 		s.memory.StatusFault, s.memory.StatusRetryAt = "", time.Time{}
 		s.memory.StatusWritten, s.memory.StatusResult = "", ""
 		if result != d.StatusHash { // the server makes something else of it: remember what
@@ -250,18 +266,18 @@ func (e *epoch) patchStatus(ctx context.Context, s *side, r cluster.Resource, ke
 		return nil, fmt.Errorf("encode the status of %s: %w", key, err)
 	}
 	return s.Dynamic().Resource(r.GroupVersionResource).Namespace(key.Namespace).
-		Patch(ctx, key.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager}, "status")
+		Patch(ctx, key.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager, DryRun: e.dry}, "status")
 }
 
 // clearUnselected removes the returned status from a source that is not selected any more, if it still stands: its
 // twin, of which the status speaks, is about to go (T2).
-func (e *epoch) clearUnselected(ctx context.Context, in boundary.Input) error {
+func (e *epoch) clearUnselected(ctx context.Context, in boundary.Input) (cleared bool, err error) {
 	stamp, _ := boundary.ReadStamp(in.Twin)
-	_, err := e.patchStatus(ctx, e.from, e.plan.source, in.Key, stamp.SourceUID, nil, true)
+	_, err = e.patchStatus(ctx, e.from, e.plan.source, in.Key, stamp.SourceUID, nil, true)
 	if answer, _ := boundary.Classify(boundary.OpPatch, err); answer == boundary.Gone || answer == boundary.Stale {
-		return nil // it is gone, another one stands there, or it has no status
+		return false, nil // it is gone, another one stands there, or it has no status
 	}
-	return err
+	return err == nil, err
 }
 
 // createNamespace makes a remote namespace that belongs to this origin (N4); created is false when there is one.
@@ -272,11 +288,11 @@ func (e *epoch) createNamespace(ctx context.Context, name string) (created bool,
 	}
 	force := true
 	_, err = e.to.Dynamic().Resource(namespaceResource).
-		Patch(ctx, name, types.ApplyPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager, Force: &force})
+		Patch(ctx, name, types.ApplyPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager, Force: &force, DryRun: e.dry})
 	if apierrors.IsConflict(err) {
 		return false, nil
 	}
-	if err == nil {
+	if err == nil && e.dry == nil {
 		e.log.Info("Created a namespace", "side", e.to.Role(), "namespace", name)
 	}
 	return err == nil, err

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -121,12 +122,7 @@ func (e *epoch) tell(in boundary.Input, events ...boundary.Event) {
 func (e *epoch) failed(ctx context.Context, in boundary.Input, d boundary.Decision, op boundary.Operation, err error) (again bool) {
 	answer, retryAfter := boundary.Classify(op, err)
 	e.metrics.Error(answer.ErrorType())
-	secret := boundary.HoldsSecrets(e.Kind)
-	switch answer {
-	case boundary.NotPermitted, boundary.QuotaExceeded, boundary.NamespaceTerminating, boundary.NamespaceMissing:
-		secret = false // such messages name verbs, kinds and amounts only
-	}
-	message := observe.Redact(err, secret)
+	message := e.words(answer, err)
 	e.log.Debug("A write failed", "source", in.Key, "twin", in.Place, "action", d.Action, "answer", answer, "error", message)
 	switch answer {
 	case boundary.Exists:
@@ -158,6 +154,16 @@ func (e *epoch) failed(ctx context.Context, in boundary.Input, d boundary.Decisi
 	}
 	e.fault(in, d, answer, message)
 	return isStatus(d.Action) // everything else goes on
+}
+
+// words are what is told of an answer; it shows no values of kinds that hold secrets (F4).
+func (e *epoch) words(answer boundary.Answer, err error) string {
+	secret := boundary.HoldsSecrets(e.Kind)
+	switch answer {
+	case boundary.NotPermitted, boundary.QuotaExceeded, boundary.NamespaceTerminating, boundary.NamespaceMissing:
+		secret = false // such messages name verbs, kinds and amounts only
+	}
+	return observe.Redact(err, secret)
 }
 
 // fault takes in that the object, or the right to write it, is refused: it is said on the source, and tried again when
@@ -202,10 +208,9 @@ func statusOf(in boundary.Input, d boundary.Decision) any {
 
 // lookAgain reads what is at a place, live. It returns false, with the source queued for later, when that fails.
 func (e *epoch) lookAgain(ctx context.Context, key, place types.NamespacedName) bool {
-	found, err := e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
-		Get(ctx, place.Name, metav1.GetOptions{})
+	found, err := e.read(ctx, place)
 	switch {
-	case apierrors.IsNotFound(err):
+	case err == nil && found == nil:
 	case err != nil:
 		e.log.Debug("Looking again failed", "twin", place, "reason", cluster.Reason(err), "error", err)
 		e.queue.AddRateLimited(key)
@@ -218,6 +223,16 @@ func (e *epoch) lookAgain(ctx context.Context, key, place types.NamespacedName) 
 	}
 	e.states.with(key, func(s *state) { s.uncertain = false })
 	return true
+}
+
+// read reads what is at a place, live; nil: nothing.
+func (e *epoch) read(ctx context.Context, place types.NamespacedName) (*unstructured.Unstructured, error) {
+	found, err := e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
+		Get(ctx, place.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return found, err
 }
 
 func operationOf(a boundary.Action) string {

@@ -37,6 +37,8 @@ type epoch struct {
 	twinWatchers []*watcher
 	end          context.CancelCauseFunc
 	ctx          context.Context // of the epoch, for watches that outlive a decision
+	// dry are the dryRun options of all writes: an epoch that only looks asks what a server would make of them.
+	dry []string
 
 	listedAt atomic.Pointer[time.Time] // when a scope was listed last
 
@@ -54,29 +56,7 @@ var errServing = errors.New("how a side serves the kind changed")
 func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	e := &epoch{
-		Flow: f, plan: p, states: newStates(), end: end, ctx: ctx,
-		queue: newQueue(f.name, f.workers()), wound: map[string]bool{}, undeclared: map[string]bool{},
-		from: newSide(f.From), to: newSide(f.To),
-	}
-	e.confirm = newConfirmer(e)
-	e.guard = newGuard(e)
-	e.blockers = newBlockers(e)
-	e.sources = store.New(store.Options{
-		Keep:    func(o *unstructured.Unstructured) bool { return boundary.Keeps(f.Rules, o, f.Naming) },
-		Trim:    func(o *unstructured.Unstructured) { o.SetManagedFields(nil) },
-		Listing: e.guard.suspend,
-		Changed: e.sourceChanged,
-		Listed:  e.listed,
-	})
-	e.twins = store.New(store.Options{
-		Index: func(o *unstructured.Unstructured) (types.NamespacedName, bool) {
-			return f.Identity.SourceOf(o)
-		},
-		Listing: e.guard.suspend,
-		Changed: e.twinChanged,
-		Listed:  e.listed,
-	})
+	e := f.newEpoch(ctx, end, p)
 	if err := e.recordCRD(ctx); err != nil {
 		return false, err
 	}
@@ -124,6 +104,34 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 		return true, nil
 	}
 	return false, cause
+}
+
+// newEpoch makes an epoch that watches nothing yet.
+func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *plan) *epoch {
+	e := &epoch{
+		Flow: f, plan: p, states: newStates(), end: end, ctx: ctx,
+		queue: newQueue(f.name, f.workers()), wound: map[string]bool{}, undeclared: map[string]bool{},
+		from: newSide(f.From), to: newSide(f.To),
+	}
+	e.confirm = newConfirmer(e)
+	e.guard = newGuard(e)
+	e.blockers = newBlockers(e)
+	e.sources = store.New(store.Options{
+		Keep:    func(o *unstructured.Unstructured) bool { return boundary.Keeps(f.Rules, o, f.Naming) },
+		Trim:    func(o *unstructured.Unstructured) { o.SetManagedFields(nil) },
+		Listing: e.guard.suspend,
+		Changed: e.sourceChanged,
+		Listed:  e.listed,
+	})
+	e.twins = store.New(store.Options{
+		Index: func(o *unstructured.Unstructured) (types.NamespacedName, bool) {
+			return f.Identity.SourceOf(o)
+		},
+		Listing: e.guard.suspend,
+		Changed: e.twinChanged,
+		Listed:  e.listed,
+	})
+	return e
 }
 
 // workers is the most that any of the rules asks for.

@@ -33,6 +33,14 @@ func (e *epoch) handle(ctx context.Context, key types.NamespacedName) {
 	if !e.ready(key) {
 		return // queued again when it is listed
 	}
+	for _, place := range e.places(key) {
+		e.settle(ctx, key, place)
+	}
+}
+
+// places returns where there is something to settle of a source: where its twins do not belong, and then where one does.
+// The empty place is that of a source that has none, and no twin.
+func (e *epoch) places(key types.NamespacedName) (places []types.NamespacedName) {
 	source, twins := e.sources.Get(key), e.twins.ByIndex(key)
 	var place types.NamespacedName
 	belongs := false
@@ -42,12 +50,13 @@ func (e *epoch) handle(ctx context.Context, key types.NamespacedName) {
 	for _, twin := range twins {
 		at := types.NamespacedName{Namespace: twin.GetNamespace(), Name: twin.GetName()}
 		if !belongs || at != place {
-			e.settle(ctx, key, at)
+			places = append(places, at)
 		}
 	}
 	if belongs || len(twins) == 0 {
-		e.settle(ctx, key, place)
+		places = append(places, place)
 	}
+	return places
 }
 
 // stampedRule returns the rule in the stamp of one of a source's twins; empty: it has none.
