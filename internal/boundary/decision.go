@@ -53,6 +53,8 @@ type Memory struct {
 	// StatusFault identifies the status that the source's cluster refused, and StatusRetryAt says when to try it again.
 	StatusFault   string
 	StatusRetryAt time.Time
+	// StatusContested: it was told that the status could be that of several twins (T5).
+	StatusContested bool
 }
 
 // Input is everything that a decision depends on.
@@ -80,6 +82,12 @@ type Input struct {
 	Twin *unstructured.Unstructured
 	// Namespace is the state of Place's namespace.
 	Namespace PlaceState
+
+	// Remote is the cluster ID of the twin's side. Elsewhere are those of the other remotes that hold a twin of this
+	// source; ElsewhereUnknown: some have not told yet (T5).
+	Remote           string
+	Elsewhere        []string
+	ElsewhereUnknown bool
 
 	// Undeclared are the paths of the source that the remote schema does not declare (O7).
 	Undeclared []Path
@@ -174,6 +182,8 @@ type Decision struct {
 	StatusHash string
 	// StatusRefused: the source has another status than it should, because its cluster refuses that one.
 	StatusRefused bool
+	// StatusContested: several twins could have the source's status, and no rule says which one does (T5).
+	StatusContested bool
 	// ClearFirst: before Delete, remove the status that was returned to the source, if the source still stands under
 	// the UID in the twin's stamp (T2).
 	ClearFirst bool

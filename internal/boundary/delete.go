@@ -25,13 +25,14 @@ func (d *decider) selected() bool {
 }
 
 // mayStand reports whether the source may still exist, merely not selected any more, with a status that was returned
-// to it. A rule without any selection loses a source only by its deletion; namespaces change with the configuration,
-// and that is never observed.
+// to it from here. A rule without any selection loses a source only by its deletion; namespaces change with the
+// configuration, and that is never observed.
 func (d *decider) mayStand(stamp Stamp) bool {
 	for _, rule := range d.in.Rules {
 		if rule.Name == stamp.Rule {
 			narrowed := len(rule.Namespaces.Include)+len(rule.Namespaces.Exclude) > 0 || d.in.Naming.Sources() != nil
-			return rule.ReturnStatus && (d.in.Source != nil || rule.Policy != PolicyAll || !rule.Selector.Empty() ||
+			from := rule.ReturnsFrom(d.in.Remote) && (rule.StatusFrom != "" || len(d.in.Elsewhere) == 0)
+			return from && (d.in.Source != nil || rule.Policy != PolicyAll || !rule.Selector.Empty() ||
 				narrowed && d.in.Evidence == Inferred)
 		}
 	}

@@ -255,6 +255,13 @@ func drawInput(t *rapid.T) Input {
 	if len(in.Rules) > 0 {
 		some("selector", func() { in.Rules[0].Selector = labels.SelectorFromSet(labels.Set{"a": "x"}) })
 	}
+	some("elsewhere", func() {
+		in.Remote, in.Elsewhere = "b", [][]string{nil, {"a"}, {"a", "c"}}[rapid.IntRange(0, 2).Draw(t, "elsewhere")]
+		in.ElsewhereUnknown = rapid.Bool().Draw(t, "elsewhereUnknown")
+		for _, r := range in.Rules {
+			r.StatusFrom = rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "statusFrom")
+		}
+	})
 	some("crossed", func() { in.Memory.Crossed = true })
 	some("undeclared", func() {
 		in.Undeclared = []Path{MustPath("spec.image"), MustPath("any"), MustPath("spec.ports[*].weights")}

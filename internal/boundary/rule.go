@@ -88,6 +88,9 @@ type Rule struct {
 	Namespaces NamespaceFilter
 	// ReturnStatus brings the twin's status back to the source.
 	ReturnStatus bool
+	// StatusFrom is the cluster ID of the remote whose twins' status returns, where a source has twins on several (T5);
+	// empty: of the only one.
+	StatusFrom string
 	// RemoteOwned lists paths that belong to the target side beside those of the table of defaults (O3).
 	RemoteOwned []Path
 	// ExtraLabels are set on the twin and win over the source's (O2).

@@ -20,6 +20,14 @@ func (d *decider) returnStatusOr(rule *Rule, held bool, then func()) {
 		then()
 		return
 	}
+	switch d.say(rule, true) {
+	case noSay:
+		then()
+		return
+	case contested:
+		d.statusOr(d.in.Source, nil, then)
+		return
+	}
 	twin, source := d.in.Twin, d.in.Source
 	g := generations{twin: twin.GetGeneration(), source: source.GetGeneration(), held: held}
 	// The twin's own name is the source's, as a reference (T4).
@@ -49,7 +57,7 @@ func (d *decider) mirrorStatusOr(rule *Rule, then func()) {
 
 // clearStatusOr removes a status that was returned when there is no twin that it could speak of (T2).
 func (d *decider) clearStatusOr(then func()) {
-	if rule := d.out.Rule; rule == nil || !rule.ReturnStatus {
+	if rule := d.out.Rule; rule == nil || !rule.ReturnStatus || d.say(rule, false) != sole {
 		then()
 		return
 	}
@@ -83,7 +91,7 @@ func (d *decider) statusOr(to *unstructured.Unstructured, want any, then func())
 	}
 	if emptyStatus(want) {
 		d.out.Action = ClearStatus
-		d.because("the twin has no status, so the source keeps none")
+		d.because("there is no status to return, so the source keeps none")
 		return
 	}
 	d.out.Action, d.out.Status = ReturnStatus, want

@@ -17,6 +17,11 @@ var checkCases = []struct {
 		`6:9: syncResources[0].name: "a b" is no name: expected at most 63 letters, digits, -, _ and ., with a letter or digit first and last`,
 		`8:9: syncResources[1].kind: the rule's name would be A234567890123456789012345678901234567890123456789012345678-toHost, which is longer than 63 characters: set name`,
 	}},
+	{"whose status", widget + "  statusFrom: a.b\n- {apiVersion: v1, kind: A, direction: toHost, statusFrom: b}\n- {apiVersion: v1, kind: B, direction: toHost, statusSync: true, statusFrom: ''}\n- {apiVersion: v1, kind: C, direction: toHost, statusSync: true, statusFrom: c}\n", []string{
+		`6:15: syncResources[0].statusFrom: "a.b" is no cluster ID: expected a DNS label, the --remote-id of the remote whose status returns`,
+		`7:60: syncResources[1].statusFrom: says whose status returns, but none does: set statusSync: true, or remove it`,
+		`8:78: syncResources[2].statusFrom: is an empty string: give it a value, or remove the key`,
+	}},
 	{"one name twice", widget + "  selector: {matchLabels: {a: b}}\n- {apiVersion: example.io/v1, kind: Widget, direction: toHost}\n- {apiVersion: v1, kind: Secret, direction: toHost, name: Widget-toHost}\n", []string{
 		`7:3: syncResources[1].name: "Widget-toHost" is also the name of syncResources[0]: set name to tell them apart`,
 		`8:59: syncResources[2].name: "Widget-toHost" is also the name of syncResources[0]: set name to tell them apart`,

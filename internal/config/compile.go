@@ -62,6 +62,7 @@ func (c *compiler) rule(i int) *boundary.Rule {
 		Policy:        e.Policy,
 		Selector:      c.selector(e.Selector, p.Child("selector")),
 		ReturnStatus:  e.StatusSync,
+		StatusFrom:    c.statusFrom(e, p),
 		DropKeys:      e.DropKeys,
 		KeepKeys:      e.KeepKeys,
 		OnRemoval:     e.OnRemoval,
@@ -156,6 +157,20 @@ func (c *compiler) selector(s Selector, p *field.Path) labels.Selector {
 		return labels.Nothing()
 	}
 	return compiled
+}
+
+// statusFrom reads whose status returns.
+func (c *compiler) statusFrom(e *SyncResource, p *field.Path) string {
+	at := p.Child("statusFrom")
+	if _, written := c.values[at.String()]; !written || !c.sound(at) {
+		return ""
+	}
+	if len(validation.IsDNS1123Label(e.StatusFrom)) > 0 {
+		c.errorf(at, "%s is no cluster ID: expected a DNS label, the --remote-id of the remote whose status returns", show(e.StatusFrom))
+	} else if !e.StatusSync && c.sound(p.Child("statusSync")) {
+		c.errorf(at, "says whose status returns, but none does: set statusSync: true, or remove it")
+	}
+	return e.StatusFrom
 }
 
 // hostOwned reads the paths that belong to the remote side.

@@ -112,6 +112,9 @@ type SyncResource struct {
 	// Whether the twin's status is brought back to the source. The kind must have the status subresource. Only with
 	// `direction: toHost`.
 	StatusSync bool `json:"statusSync" default:"false"`
+	// For objects that have twins on several remotes, by one `isthmus sync` for each: the remote whose twins' status
+	// returns, by its `--remote-id`. Towards any other remote the rule returns no status. Only with `statusSync: true`.
+	StatusFrom string `json:"statusFrom" computed:"the remote that it runs towards" pattern:"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$" example:"provider"`
 	// Which objects cross. Absent: all of them.
 	Selector Selector `json:"selector"`
 	// What an object's annotations have to say about crossing. `All`: nothing. `AllowList`: only objects annotated

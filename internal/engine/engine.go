@@ -28,13 +28,17 @@ type Options struct {
 	// Namespace is where, on the local cluster, the ledger is.
 	Namespace     string
 	Local, Remote *cluster.Cluster
-	Metrics       *observe.Metrics
-	Logger        *slog.Logger
+	// Siblings are the flows of all engines of one local cluster; nil: this one is alone.
+	Siblings *flow.Siblings
+	Metrics  *observe.Metrics
+	Logger   *slog.Logger
 }
 
 // Engine runs a configuration between two clusters.
 type Engine struct {
 	Options
+
+	made func() // tells the siblings that the flows are made, or can't be for now
 
 	mu      sync.Mutex
 	flows   []*flow.Flow
@@ -42,11 +46,14 @@ type Engine struct {
 }
 
 // New makes an Engine; Run runs it.
-func New(o Options) *Engine { return &Engine{Options: o, waiting: "starting"} }
+func New(o Options) *Engine {
+	return &Engine{Options: o, waiting: "starting", made: o.Siblings.Expect(o.RemoteID)}
+}
 
 // Run runs the flows until ctx ends. A cluster that can't be reached is waited for; an error is one that waiting does not
 // help, such as a ledger of another cluster.
 func (e *Engine) Run(ctx context.Context) error {
+	defer e.made()
 	book, err := e.openLedger(ctx)
 	if err != nil || ctx.Err() != nil {
 		return err
@@ -60,8 +67,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		events := observe.NewEvents(w.from.Clientset(), "isthmus", e.Config.Events)
 		events.LogTo(e.Logger)
 		defer events.Shutdown()
-		flows = append(flows, e.flowsOf(ctx, w, flow.Options{Ledger: book, Events: events}, removed)...)
+		flows = append(flows, e.flowsOf(ctx, w, flow.Options{Ledger: book, Events: events, Siblings: e.Siblings}, removed)...)
 	}
+	e.made()
 	e.mu.Lock()
 	e.flows, e.waiting = flows, ""
 	e.mu.Unlock()
@@ -142,6 +150,7 @@ func (e *Engine) retry(ctx context.Context, try func() error) error {
 		if f := (fatal{}); errors.As(err, &f) {
 			return f.error
 		}
+		e.made()
 		e.mu.Lock()
 		told := e.waiting == err.Error()
 		e.waiting = err.Error()

@@ -65,6 +65,7 @@ func (e *Engine) flowsOf(ctx context.Context, w way, base flow.Options, removed 
 		o := base
 		o.Kind, o.Namespaces = kind, namespaces
 		o.Identity, o.Direction, o.Naming, o.From, o.To = w.identity, w.direction, w.naming, w.from, w.to
+		o.Remote = e.RemoteID
 		o.CreateNamespaces, o.MassDeletion = w.createNamespaces, e.Config.MassDeletion
 		o.Metrics, o.Logger = e.Metrics, e.Logger
 		for _, rule := range rules {

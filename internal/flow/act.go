@@ -96,6 +96,7 @@ func (e *epoch) create(ctx context.Context, in boundary.Input, d boundary.Decisi
 		return e.failed(ctx, in, d, boundary.OpCreate, err)
 	}
 	e.guard.created(twin.GetUID())
+	e.Siblings.twinChanged(e.Flow, in.Key, changes)
 	e.written(in, d, twin, observe.OperationCreate, boundary.ReasonCreated, "Created")
 	e.remember(ctx, d.Rule, in.Source)
 	return true

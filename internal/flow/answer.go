@@ -45,6 +45,7 @@ func (e *epoch) rest(ctx context.Context, in boundary.Input, d boundary.Decision
 	}
 	e.states.settle(in.Key, how)
 	e.tell(in, d.Events...)
+	e.toldContested(in, d)
 	e.tellUndeclared(in, d)
 	if in.Twin != nil {
 		e.remember(ctx, d.Rule, in.Source)
@@ -102,6 +103,14 @@ func (e *epoch) hold(ctx context.Context, in boundary.Input, d boundary.Decision
 	}
 	e.log.Debug("Held", "source", in.Key, "twin", in.Place, "until", d.Until, "reasons", d.Reasons)
 	e.tell(in, d.Events...)
+	e.toldContested(in, d)
+}
+
+// toldContested remembers whether it has been told that the status could be that of several twins (T5).
+func (e *epoch) toldContested(in boundary.Input, d boundary.Decision) {
+	if in.Memory.StatusContested != d.StatusContested {
+		e.states.with(in.Key, func(s *state) { s.memory.StatusContested = d.StatusContested })
+	}
 }
 
 // tell puts Events on the source.

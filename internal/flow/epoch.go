@@ -40,7 +40,8 @@ type epoch struct {
 	// dry are the dryRun options of all writes: an epoch that only looks asks what a server would make of them.
 	dry []string
 
-	listedAt atomic.Pointer[time.Time] // when a scope was listed last
+	listedAt  atomic.Pointer[time.Time] // when a scope was listed last
+	announced atomic.Bool               // the siblings were told that all twins are listed
 
 	schemaMu   sync.RWMutex    // guards plan.schema and plan.statusSchema
 	undeclared map[string]bool // what was logged of undeclared fields; guarded by schemaMu
@@ -241,7 +242,11 @@ func (e *epoch) twinChanged(c store.Change) {
 	for _, key := range e.waiting.at(c.Key) {
 		keys[key] = true
 	}
+	moved := len(keys) > 1 || c.Old == nil || c.New == nil
 	for key := range keys {
+		if moved {
+			e.Siblings.twinChanged(e.Flow, key, laneOf(c))
+		}
 		if c.Live {
 			e.states.with(key, func(s *state) {
 				if s.statusChanged.IsZero() {
@@ -266,6 +271,9 @@ func (e *epoch) listed(string) {
 	now := time.Now()
 	e.listedAt.Store(&now)
 	e.enqueueAll()
+	if e.twins.AllSynced() && e.announced.CompareAndSwap(false, true) {
+		e.Siblings.lookAgain(e.Flow)
+	}
 	e.guard.recount()
 	e.log.Debug("Listed", "sources", e.sources.Len(), "twins", e.twins.Len())
 }

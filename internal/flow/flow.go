@@ -50,6 +50,10 @@ type Options struct {
 	// Direction says which side is which: From is where the sources are, To where the twins are.
 	Direction boundary.Direction
 	From, To  End
+	// Remote is the cluster ID of the other side than the local one. Siblings are the flows towards other remotes that
+	// share the sources with this one; nil: there are none.
+	Remote   string
+	Siblings *Siblings
 	// Namespaces returns those of the twins' side, which are watched from the first call on: a flow of a cluster-scoped
 	// kind makes none.
 	Namespaces       func() *cluster.Namespaces
@@ -103,6 +107,7 @@ func New(o Options) *Flow {
 		kick:    make(chan struct{}, 1),
 		state:   State{Starting: true, Reason: "starting"},
 	}
+	o.Siblings.join(f)
 	return f
 }
 
@@ -125,10 +130,7 @@ func (f *Flow) Name() string { return f.Kind.Kind }
 
 // NamespaceChanged tells the flow that the state of a remote namespace changed; "": of all of them.
 func (f *Flow) NamespaceChanged(name string) {
-	f.mu.Lock()
-	e := f.epoch
-	f.mu.Unlock()
-	if e != nil {
+	if e := f.current(); e != nil {
 		e.namespaceChanged(name)
 	}
 }
@@ -136,6 +138,7 @@ func (f *Flow) NamespaceChanged(name string) {
 // Run runs the flow until ctx ends, or until all its rules are removed ones and wound down. Whatever is wrong on
 // either side is waited for (F1, S7).
 func (f *Flow) Run(ctx context.Context) {
+	defer f.Siblings.leave(f)
 	crds := crdWatch{flow: f}
 	defer crds.stop()
 	delay := recheckFirst
@@ -214,8 +217,12 @@ func (f *Flow) waitKick(ctx context.Context, most time.Duration) {
 func (f *Flow) setState(s State, e *epoch) {
 	f.mu.Lock()
 	changed := f.state != s
+	turned := f.state.Active != s.Active || f.state.Starting
 	f.state, f.epoch = s, e
 	f.mu.Unlock()
+	if turned {
+		f.Siblings.lookAgain(f)
+	}
 	for _, rule := range f.Rules {
 		f.Metrics.SetRuleActive(rule.Name, string(rule.Direction), rule.Kind.Kind, s.Active)
 	}
@@ -275,16 +282,17 @@ func (f *Flow) prepare(ctx context.Context) (*plan, error) {
 		return p, fmt.Errorf("the %s schema of %s: %w", f.To.Role(), f.Kind.Kind, err)
 	}
 	for _, rule := range f.Rules {
-		if rule.ReturnStatus && !p.source.Status {
+		returns := rule.ReturnsFrom(f.Remote)
+		if returns && !p.source.Status {
 			return p, fmt.Errorf("rule %s asks for statusSync, but %s has no status subresource on the %s cluster: status could not be told from spec", rule.Name, f.Kind.Kind, f.From.Role())
 		}
-		if rule.ReturnStatus && !p.twin.Status {
+		if returns && !p.twin.Status {
 			return p, fmt.Errorf("rule %s asks for statusSync, but %s has no status subresource on the %s cluster", rule.Name, f.Kind.Kind, f.To.Role())
 		}
 		if err := rule.CheckRemoteOwned(p.schema); err != nil {
 			return p, err
 		}
-		if rule.ReturnStatus && p.statusSchema == nil {
+		if returns && p.statusSchema == nil {
 			local, err := f.From.Schema(ctx, f.Kind)
 			if err != nil {
 				return p, fmt.Errorf("the %s schema of %s: %w", f.From.Role(), f.Kind.Kind, err)

@@ -108,6 +108,9 @@ func (w *watcher) failure(err error) {
 	w.trouble.Store(&reason)
 	if !w.failed {
 		w.failed = true
+		if !w.feed.Settled() {
+			w.epoch.Siblings.lookAgain(w.epoch.Flow)
+		}
 		w.epoch.log.Warn("Watching failed and is tried again", "side", w.side.Role(), "namespace", w.scope, "reason", reason, "error", err)
 	}
 }

@@ -133,6 +133,8 @@ func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured,
 		Key: key, Source: source, Place: place, Twin: twin, Stamped: stampedRule(e.twins.ByIndex(key)),
 		Memory: st.memory, Guard: e.guard.get(), Now: time.Now(),
 	}
+	in.Remote = e.Remote
+	in.Elsewhere, in.ElsewhereUnknown = e.Siblings.elsewhere(e.Flow, key)
 	if twin != nil {
 		stamp, _ := boundary.ReadStamp(twin)
 		// A source that was seen to come shows that the one before it is gone.
