@@ -72,11 +72,16 @@ func (v VirtualCluster) SharedName(namespace, name string) string {
 	if name == "" {
 		return ""
 	}
+	return cutTo(v.longName(namespace, name), v.identity(name, namespace))
+}
+
+// identity is a text that no other virtual cluster of the host has, together with parts.
+func (v VirtualCluster) identity(parts ...string) string {
 	var identity strings.Builder
-	for _, part := range []string{name, namespace, v.Name, v.HostNamespace} {
+	for _, part := range append(parts, v.Name, v.HostNamespace) {
 		identity.WriteString(strconv.Itoa(len(part)) + ":" + part)
 	}
-	return cutTo(v.longName(namespace, name), identity.String())
+	return identity.String()
 }
 
 // Marker returns the value of LabelVClusterManagedBy on the virtual cluster's namespaced objects.
@@ -88,6 +93,12 @@ func (v VirtualCluster) MarkerCluster() string { return shorten(v.hostID()) }
 // MarkerShared returns the value of LabelVClusterManagedBy in a host namespace that several virtual clusters share,
 // where their names do not tell them apart.
 func (v VirtualCluster) MarkerShared() string { return v.HostNamespace }
+
+// ClusterID returns a cluster ID for the virtual cluster that no other of the same host has: its name, and a hash over its
+// name and its host namespace.
+func (v VirtualCluster) ClusterID() string {
+	return cutTo(v.Name, v.identity())
+}
 
 // LabelKey returns the key that a label has in the host cluster: another one for those that mean something there.
 func (v VirtualCluster) LabelKey(key string) string {

@@ -25,10 +25,13 @@ var modes = map[string]boundary.Mode{"sync": boundary.ModeSync, "mirror": bounda
 type compiler struct {
 	*report
 	file *File
+	// plugin is the virtual cluster whose plugin the file is for, empty for any; nil: it is for no plugin.
+	plugin *boundary.VirtualCluster
 }
 
-func compile(file *File, r *report) *Config {
-	c := compiler{report: r, file: file}
+func compile(file *File, r *report, plugin *boundary.VirtualCluster) *Config {
+	c := compiler{report: r, file: file, plugin: plugin}
+	settings := c.pluginSettings()
 	c.checkNaming()
 	c.checkNamespacePairs()
 	c.checkGlobalFilters()
@@ -40,6 +43,7 @@ func compile(file *File, r *report) *Config {
 		MassDeletion:     file.MassDeletion,
 		LogLevel:         file.LogLevel,
 		Events:           file.EventsEnabled,
+		Plugin:           settings,
 	}
 	for i := range file.SyncResources {
 		config.Rules = append(config.Rules, c.rule(i))
@@ -47,6 +51,9 @@ func compile(file *File, r *report) *Config {
 	c.checkAgainstEachOther(config.Rules)
 	return config
 }
+
+// written reports whether a key is there.
+func (c *compiler) written(path string) bool { _, ok := c.values[path]; return ok }
 
 // entryPath is the path of a rule in the file.
 func entryPath(i int) *field.Path { return field.NewPath("syncResources").Index(i) }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 
+	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"isthmus.dev/isthmus/internal/boundary"
@@ -29,9 +30,23 @@ type Config struct {
 	LogLevel LogLevel
 	// Events says whether Events are written.
 	Events bool
+	// Plugin is what a vCluster plugin is told besides.
+	Plugin Plugin
 }
 
-// Load reads and compiles a file. Faults of its content come as Errors.
+// Plugin are the settings of a vCluster plugin.
+type Plugin struct {
+	// In and Name say where the configuration is in a vcluster.yaml: plugin or plugins, and the plugin's name.
+	In, Name string
+	// AnyVirtualCluster: the configuration does not say which virtual cluster it is for, and VirtualCluster stands for any.
+	AnyVirtualCluster             bool
+	FailurePolicy                 FailurePolicy
+	Listen                        string
+	ClusterID, RemoteID, Instance string
+}
+
+// Load reads and compiles a file: one of our own, or a vcluster.yaml with the configuration of a plugin. Faults of its
+// content come as Errors.
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -52,13 +67,40 @@ func Parse(name string, data []byte) (*Config, error) {
 	if tree == nil {
 		return nil, r.result()
 	}
+	if isVClusterFile(tree) {
+		in, plugin, found := findPlugin(tree, r)
+		if found == nil {
+			return nil, r.result()
+		}
+		c, err := read(found, r, &boundary.VirtualCluster{})
+		if c != nil {
+			c.Plugin.In, c.Plugin.Name = in, plugin
+		}
+		return c, err
+	}
+	return read(tree, r, nil)
+}
+
+// ParsePlugin compiles the configuration of the plugin of a virtual cluster. Its error is of type Errors, and holds all
+// faults.
+func ParsePlugin(name string, data []byte, cluster boundary.VirtualCluster) (*Config, error) {
+	r := newReport(name)
+	tree := readTree(data, r)
+	if tree == nil {
+		return nil, r.result()
+	}
+	return read(tree, r, &cluster)
+}
+
+// read compiles a tree; plugin is the virtual cluster whose plugin it is for, empty for any. nil: for no plugin.
+func read(tree *yaml.Node, r *report, plugin *boundary.VirtualCluster) (*Config, error) {
 	r.values[""] = place(tree)
 	var file File
 	v := reflect.ValueOf(&file).Elem()
 	setDefaults(v)
-	d := decoder{report: r}
+	d := decoder{report: r, plugin: plugin != nil}
 	d.decode(tree, v, nil, Field{})
-	c := compile(&file, r)
+	c := compile(&file, r, plugin)
 	if err := r.result(); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ const maxValues = 100_000
 type decoder struct {
 	*report
 	read int
+	// plugin: the keys of vCluster plugins are among those expected.
+	plugin bool
 }
 
 // decode reads a node into v. The field says what is expected of a scalar's value and of a list's length.
@@ -152,7 +154,9 @@ func (d *decoder) keysOf(n *yaml.Node, p *field.Path, path func(string) *field.P
 func (d *decoder) unknown(key *yaml.Node, t reflect.Type, fields []Field, p *field.Path) {
 	var names []string
 	for _, f := range fields {
-		names = append(names, f.Name)
+		if !f.Plugin || d.plugin {
+			names = append(names, f.Name)
+		}
 	}
 	path := child(p, key.Value).String()
 	if later, ok := laterField(t, key.Value); ok {

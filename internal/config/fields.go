@@ -24,7 +24,9 @@ type Field struct {
 	Pattern string
 	// Example is a value, in YAML.
 	Example string
-	index   int
+	// Plugin marks a key for vCluster plugins alone.
+	Plugin bool
+	index  int
 }
 
 // Fields returns the keys of an object of the file format, in order.
@@ -46,6 +48,7 @@ func Fields(t reflect.Type) []Field {
 			MinItems: number(f.Tag.Get("minItems")),
 			Pattern:  f.Tag.Get("pattern"),
 			Example:  f.Tag.Get("example"),
+			Plugin:   f.Tag.Get("plugin") == "true",
 			index:    i,
 		})
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // The tags of the types in this file, beside json: required, default (a value), computed (a default that depends on
-// something else, in words), enum, later (values that a later version will have), min, max, minItems, pattern and
-// example. See Fields.
+// something else, in words), enum, later (values that a later version will have), min, max, minItems, pattern, example,
+// and plugin (a key for vCluster plugins alone). See Fields.
 
 // File is the whole file. Each of its rules names one kind that may cross; a kind that none names never does.
 type File struct {
@@ -21,9 +21,11 @@ type File struct {
 	// Number of objects that each rule handles at once, for the rules that do not set `workers`.
 	MaxConcurrentReconciles int `json:"max_concurrent_reconciles" default:"2" min:"1" max:"100"`
 	// What twins are called. `SameName` keeps names, and namespaces follow `namespaces`. `VirtualCluster` uses the scheme
-	// of vCluster: all namespaces land in the virtual cluster's host namespace, under names that vCluster would give.
+	// of vCluster: all namespaces land in the virtual cluster's host namespace, under names that vCluster would give; in a
+	// vCluster plugin it is the default.
 	Naming Naming `json:"naming" enum:"SameName,VirtualCluster" default:"SameName"`
-	// The virtual cluster that the local cluster is. Required for, and only with, `naming: VirtualCluster`.
+	// The virtual cluster that the local cluster is. Required for, and only with, `naming: VirtualCluster`; a vCluster
+	// plugin knows it without being told.
 	VirtualCluster VirtualCluster `json:"virtualCluster"`
 	// Known from other plugins, and without effect: events that change nothing of what crosses are always left out.
 	DisableEventFiltering bool `json:"disable_event_filtering" default:"false"`
@@ -44,7 +46,30 @@ type File struct {
 	GlobalExtraLabels map[string]string `json:"globalExtraLabels" example:"{example.io/tenant: blue}"`
 	// The rules.
 	SyncResources []SyncResource `json:"syncResources"`
+	// What happens when this configuration, or what vCluster says of itself, is faulty: with `Ignore` nothing crosses, which
+	// is reported, and the tenant's control plane starts; with `Abort` it does not start. Only in a vCluster plugin.
+	FailurePolicy FailurePolicy `json:"failurePolicy" enum:"Ignore,Abort" default:"Ignore" plugin:"true"`
+	// Address for `/healthz`, `/readyz` and `/metrics`. Only in a vCluster plugin; elsewhere it is the flag `--listen`.
+	Listen string `json:"listen" default:":8082" example:"127.0.0.1:8082" plugin:"true"`
+	// Name of the virtual cluster in stamps, a DNS label, the same for good. Only in a vCluster plugin; elsewhere it is the
+	// flag `--cluster-id`.
+	ClusterID string `json:"clusterID" computed:"the virtual cluster's name, and a hash of it and of the host namespace" example:"my-vcluster" plugin:"true"`
+	// Name of the host cluster in stamps, a DNS label, the same for good. Only in a vCluster plugin; elsewhere it is the
+	// flag `--remote-id`.
+	RemoteID string `json:"remoteID" default:"host" plugin:"true"`
+	// Tells several Isthmuses apart that serve one virtual cluster. Only in a vCluster plugin; elsewhere it is the flag
+	// `--instance`.
+	Instance string `json:"instance" default:"default" plugin:"true"`
 }
+
+// FailurePolicy says what a plugin does about a configuration that it can't run.
+type FailurePolicy string
+
+// The policies.
+const (
+	FailureIgnore FailurePolicy = "Ignore"
+	FailureAbort  FailurePolicy = "Abort"
+)
 
 // Naming is a scheme of names.
 type Naming string

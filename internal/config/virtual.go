@@ -18,14 +18,13 @@ func (c *compiler) virtual() bool { return c.file.Naming == NamingVirtualCluster
 // checkNaming checks the scheme of names and what goes with it.
 func (c *compiler) checkNaming() {
 	p, v := field.NewPath("virtualCluster"), c.file.VirtualCluster
-	written := func(path string) bool { _, ok := c.values[path]; return ok }
 	switch {
 	case !c.virtual():
-		if written("virtualCluster") {
+		if c.written("virtualCluster") {
 			c.errorf(p, "belongs to naming: VirtualCluster: set that too, or remove it")
 		}
 		return
-	case !written("virtualCluster"):
+	case c.plugin == nil && !c.written("virtualCluster"):
 		c.errorf(field.NewPath("naming"), "VirtualCluster needs virtualCluster: give it name and hostNamespace")
 		return
 	}
@@ -33,7 +32,7 @@ func (c *compiler) checkNaming() {
 		c.errorf(p.Child("name"), "%s is no name of a virtual cluster: %s", show(v.Name), fault)
 	}
 	c.checkTarget(v.HostNamespace, "host", p.Child("hostNamespace"))
-	if written("namespaces") {
+	if c.written("namespaces") {
 		c.errorf(field.NewPath("namespaces"), "contradicts naming: VirtualCluster, under which all namespaces land in one: remove one of them")
 	}
 	if c.file.CreateNamespaces {
