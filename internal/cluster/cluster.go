@@ -21,6 +21,9 @@ type Options struct {
 	Role string
 	// Kubeconfig is the path of a kubeconfig file; empty means the configuration of the pod that we run in.
 	Kubeconfig string
+	// Content is a kubeconfig that is in no file; it takes the place of Kubeconfig. The files that it names are read again as
+	// those of other kubeconfigs are.
+	Content []byte
 	// Context names a context of the kubeconfig; empty means the one that is current when Connect reads it. A later
 	// change of the current context alone moves nothing.
 	Context string
@@ -51,7 +54,7 @@ func Connect(o Options) (*Cluster, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	log = log.With("cluster", o.Role)
-	rt, err := newReloading(&source{path: o.Kubeconfig, context: o.Context, userAgent: o.UserAgent}, log, newHealth(o, log))
+	rt, err := newReloading(&source{path: o.Kubeconfig, content: o.Content, context: o.Context, userAgent: o.UserAgent}, log, newHealth(o, log))
 	if err != nil {
 		return nil, fmt.Errorf("%s cluster: %w", o.Role, err)
 	}

@@ -21,6 +21,7 @@ import (
 // source is where the configuration of a cluster is read from, as often as need be.
 type source struct {
 	path      string // "": the pod's own
+	content   []byte // of a kubeconfig that is in no file, instead of path
 	context   string // "": the current one at the first reading
 	pinned    string // the context that the first reading found
 	userAgent string
@@ -39,7 +40,7 @@ func (s *source) read() (*settings, error) {
 	hash := sha256.New()
 	var config *rest.Config
 	var err error
-	if s.path == "" {
+	if s.path == "" && s.content == nil {
 		config, err = inCluster()
 	} else {
 		config, err = s.fromFile(hash.Write)
@@ -70,7 +71,10 @@ func (s *source) read() (*settings, error) {
 
 // name says which configuration an error is about.
 func (s *source) name(err error) error {
-	if s.path == "" {
+	switch {
+	case s.content != nil:
+		return fmt.Errorf("the kubeconfig that was handed over: %w", err)
+	case s.path == "":
 		return fmt.Errorf("the pod's own configuration: %w", err)
 	}
 	return fmt.Errorf("kubeconfig %s: %w", s.path, err)
@@ -90,9 +94,12 @@ func inCluster() (*rest.Config, error) {
 // fromFile reads the kubeconfig by hand: client-go's deferred loader takes an empty file for "use the pod's own
 // configuration", which would be another cluster.
 func (s *source) fromFile(hash func([]byte) (int, error)) (*rest.Config, error) {
-	content, err := os.ReadFile(s.path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	content := s.content
+	if content == nil {
+		var err error
+		if content, err = os.ReadFile(s.path); err != nil {
+			return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		}
 	}
 	_, _ = hash(content)
 	file, err := clientcmd.Load(content)

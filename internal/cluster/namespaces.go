@@ -50,6 +50,16 @@ func (c *Cluster) WatchNamespaces(ctx context.Context, names []string, changed f
 	return n
 }
 
+// Assume takes a namespace that is not watched for one that is there.
+func (n *Namespaces) Assume(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.named != nil {
+		n.named[name] = true
+		n.states[name] = NamespaceState{Exists: true}
+	}
+}
+
 // Get returns the state of a namespace; known is false until the cluster has told it, and for a name that is not
 // watched.
 func (n *Namespaces) Get(name string) (state NamespaceState, known bool) {

@@ -30,6 +30,8 @@ type Options struct {
 	Local, Remote *cluster.Cluster
 	// Siblings are the flows of all engines of one local cluster; nil: this one is alone.
 	Siblings *flow.Siblings
+	// Standing is a remote namespace that is there as long as this runs, which needs no right to watch it; empty: none.
+	Standing string
 	Metrics  *observe.Metrics
 	Logger   *slog.Logger
 }

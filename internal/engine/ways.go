@@ -49,7 +49,10 @@ func (e *Engine) flowsOf(ctx context.Context, w way, base flow.Options, removed 
 		return nil
 	}
 	namespaces := sync.OnceValue(func() *cluster.Namespaces {
-		return w.to.WatchNamespaces(ctx, twinNamespaces(rules, w.naming), func(name string) {
+		names := twinNamespaces(rules, w.naming)
+		standing := w.direction == boundary.ToRemote && slices.Contains(names, e.Standing)
+		names = slices.DeleteFunc(names, func(name string) bool { return standing && name == e.Standing })
+		known := w.to.WatchNamespaces(ctx, names, func(name string) {
 			e.mu.Lock()
 			flows := e.flows
 			e.mu.Unlock()
@@ -59,6 +62,10 @@ func (e *Engine) flowsOf(ctx context.Context, w way, base flow.Options, removed 
 				}
 			}
 		})
+		if standing {
+			known.Assume(e.Standing)
+		}
+		return known
 	})
 	var flows []*flow.Flow
 	for _, kind := range kinds {

@@ -68,7 +68,10 @@ func (b *blockers) found(ctx context.Context, place types.NamespacedName, obj *u
 	w := e.watcher(e.to, e.plan.twin, place.Namespace, "", seen.Feed(place.Namespace))
 	w.field = fmt.Sprintf("metadata.name=%s", place.Name)
 	b.known[place] = &blocker{object: obj, stop: stop, standing: func() bool { return seen.Get(place) != nil }}
-	b.tasks.Go(func() { w.run(ctx) })
+	b.tasks.Go(func() {
+		defer e.rescue()
+		w.run(ctx)
+	})
 }
 
 // isTwin reports whether the twins' own watch shows an object.
@@ -119,6 +122,3 @@ func (b *blockers) drop(place types.NamespacedName) {
 		delete(b.known, place)
 	}
 }
-
-// wait returns when all watches have ended; their contexts must be over.
-func (b *blockers) wait() { b.tasks.Wait() }

@@ -57,6 +57,11 @@ var errServing = errors.New("how a side serves the kind changed")
 func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	defer func() {
+		if fault := f.caught(recover()); fault != nil {
+			done, err = false, fault
+		}
+	}()
 	e := f.newEpoch(ctx, end, p)
 	if err := e.recordCRD(ctx); err != nil {
 		return false, err
@@ -66,7 +71,12 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	}
 
 	var tasks sync.WaitGroup
-	run := func(task func(context.Context)) { tasks.Go(func() { task(ctx) }) }
+	run := func(task func(context.Context)) {
+		tasks.Go(func() {
+			defer e.rescue()
+			task(ctx)
+		})
+	}
 	for _, scope := range p.sourceScopes {
 		w := e.watcher(e.from, p.source, scope, sourceSelector(f.Rules), e.sources.Feed(scope))
 		e.watchers = append(e.watchers, w)
@@ -98,9 +108,8 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 
 	<-ctx.Done()
 	e.queue.ShutDown()
-	tasks.Wait()
-	e.blockers.wait()
 	cause := context.Cause(ctx)
+	waitFor(cause, &tasks, &e.blockers.tasks)
 	if errors.Is(cause, errDone) {
 		return true, nil
 	}

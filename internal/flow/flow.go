@@ -131,6 +131,7 @@ func (f *Flow) Name() string { return f.Kind.Kind }
 // NamespaceChanged tells the flow that the state of a remote namespace changed; "": of all of them.
 func (f *Flow) NamespaceChanged(name string) {
 	if e := f.current(); e != nil {
+		defer e.rescue()
 		e.namespaceChanged(name)
 	}
 }
@@ -141,7 +142,7 @@ func (f *Flow) Run(ctx context.Context) {
 	defer f.Siblings.leave(f)
 	crds := crdWatch{flow: f}
 	defer crds.stop()
-	delay := recheckFirst
+	delay, rest := recheckFirst, faultFirst
 	for ctx.Err() == nil {
 		plan, err := f.prepare(ctx)
 		if plan != nil {
@@ -154,13 +155,22 @@ func (f *Flow) Run(ctx context.Context) {
 			continue
 		}
 		delay = recheckFirst
+		began := time.Now()
 		done, err := f.runEpoch(ctx, plan)
 		if done {
 			return
 		}
 		if err != nil && ctx.Err() == nil {
 			f.setState(waiting(err), nil)
-			f.waitKick(ctx, recheckFirst)
+			if !panicked(err) || time.Since(began) > faultMost {
+				rest = faultFirst
+			}
+			if panicked(err) {
+				pause(ctx, rest)
+				rest = min(2*rest, faultMost)
+			} else {
+				f.waitKick(ctx, recheckFirst)
+			}
 		}
 	}
 }
@@ -214,6 +224,16 @@ func (f *Flow) waitKick(ctx context.Context, most time.Duration) {
 	}
 }
 
+// pause waits, whatever happens meanwhile.
+func pause(ctx context.Context, span time.Duration) {
+	timer := time.NewTimer(span)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
 func (f *Flow) setState(s State, e *epoch) {
 	f.mu.Lock()
 	changed := f.state != s
@@ -249,9 +269,13 @@ type plan struct {
 
 // prepare asks both sides whether and how the flow can run. The plan may be partly filled in together with an error,
 // which says what is waited for.
-func (f *Flow) prepare(ctx context.Context) (*plan, error) {
-	p := &plan{}
-	var err error
+func (f *Flow) prepare(ctx context.Context) (p *plan, err error) {
+	defer func() {
+		if fault := f.caught(recover()); fault != nil {
+			p, err = nil, fault
+		}
+	}()
+	p = &plan{}
 	if err := f.identify(ctx); err != nil {
 		return nil, err
 	}

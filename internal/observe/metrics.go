@@ -64,6 +64,8 @@ type Metrics struct {
 	objects    *prometheus.GaugeVec
 	rules      *prometheus.GaugeVec
 	reachable  *prometheus.GaugeVec
+	panics     *prometheus.CounterVec
+	faulty     prometheus.Gauge
 }
 
 // NewMetrics registers the metrics; version is told in isthmus_build_info.
@@ -88,11 +90,15 @@ func NewMetrics(version string) *Metrics {
 			Help: "Whether a rule's flow runs (1), or waits (0)."}, []string{"rule", "direction", "kind"}),
 		reachable: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isthmus_cluster_reachable",
 			Help: "Whether the cluster of a side answers us (1) or not (0)."}, []string{"side"}),
+		panics: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "isthmus_flow_panics_total",
+			Help: "Panics that ended a flow, which is then started again."}, flow),
+		faulty: prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_configuration_faulty",
+			Help: "Whether nothing crosses because the configuration can't be run (1) or not (0)."}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_build_info", Help: "Always 1; what runs is in the labels.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.rules, m.reachable, build,
+	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.rules, m.reachable, m.panics, m.faulty, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -126,6 +132,13 @@ func (m *Metrics) SetReachable(side string, reachable bool) {
 	}
 }
 
+// SetFaulty tells whether nothing crosses because the configuration can't be run.
+func (m *Metrics) SetFaulty(faulty bool) {
+	if m != nil {
+		m.faulty.Set(oneIf(faulty))
+	}
+}
+
 func oneIf(b bool) float64 {
 	if b {
 		return 1
@@ -139,6 +152,7 @@ type FlowMetrics struct {
 	operations map[[2]string]prometheus.Counter
 	errors     map[string]prometheus.Counter
 	success    prometheus.Gauge
+	panics     prometheus.Counter
 	crossing   prometheus.Observer
 	returning  prometheus.Observer
 	gauges     map[string]prometheus.Gauge
@@ -159,6 +173,7 @@ func (m *Metrics) ForFlow(direction, kind string) *FlowMetrics {
 		gauges:     map[string]prometheus.Gauge{},
 		counts:     map[string]int{},
 		success:    m.success.WithLabelValues(direction, kind),
+		panics:     m.panics.WithLabelValues(direction, kind),
 		crossing:   m.crossing.WithLabelValues(direction, kind),
 		returning:  m.returning.WithLabelValues(direction, kind),
 	}
@@ -196,6 +211,13 @@ func (f *FlowMetrics) Error(errorType string) {
 		c = f.errors[ErrorUnknown]
 	}
 	c.Inc()
+}
+
+// Panicked counts a panic that ends the flow.
+func (f *FlowMetrics) Panicked() {
+	if f != nil {
+		f.panics.Inc()
+	}
 }
 
 // Crossed records how long a change took to reach the twin.

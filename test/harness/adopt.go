@@ -14,7 +14,7 @@ import (
 func (e *Env) Adopt(config, from string, flags ...string) (output string, code int) {
 	e.T.Helper()
 	file := e.WriteConfig(config)
-	e.allow(config)
+	e.Allow(config)
 	e.GrantRBAC(file)
 	return Run(e.T, append([]string{
 		"adopt", "--from", from, "--config", file,

@@ -116,8 +116,8 @@ func (w ways) twinsOn(side string) bool { return side == "remote" && w.out || si
 // groundwork is what every Isthmus reads beside the kinds of its rules: the clusters' identities, CRDs, namespaces.
 var groundwork = map[string]bool{"namespaces": true, "customresourcedefinitions.apiextensions.k8s.io": true}
 
-// allow notes the kinds that a configuration names, and how they cross: Isthmus may ask for no others (S1).
-func (e *Env) allow(config string) {
+// Allow notes the kinds that a configuration names, and how they cross: Isthmus may ask for no others (S1).
+func (e *Env) Allow(config string) {
 	var file struct {
 		SyncResources []struct{ APIVersion, Kind, Direction, Mode string }
 	}

@@ -54,7 +54,7 @@ func (e *Env) Start(config string) *Isthmus {
 func (e *Env) StartWith(config string, o StartOptions) *Isthmus {
 	e.T.Helper()
 	file := e.WriteConfig(config)
-	e.allow(config)
+	e.Allow(config)
 	if !o.NoRBAC {
 		e.GrantRBAC(file)
 	}
