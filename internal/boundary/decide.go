@@ -2,7 +2,9 @@ package boundary
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 )
 
 // Decide says what to do next about a source and its twin. It is called again after each action, with what the action
@@ -92,6 +94,11 @@ func (d *decider) decide() {
 		return
 	}
 	d.want = want
+	for _, ref := range want.refs {
+		if ref.Roams != nil {
+			d.out.Roaming = append(d.out.Roaming, *ref.Roams)
+		}
+	}
 	if in.Twin == nil {
 		d.withoutTwin()
 		return
@@ -139,6 +146,9 @@ func (d *decider) withoutTwin() {
 	case ns.Missing && !ns.Creatable:
 		settle(func() { d.hold(UntilNamespace, "namespace %s does not exist on the other side", in.Place.Namespace) })
 		return
+	case d.unknownReference():
+		settle(d.holdReference)
+		return
 	case in.Memory.Crossed && rule.HoldsDeletedTwins():
 		settle(func() {
 			d.hold(UntilChange, "the twin was deleted on the other side, and onTwinDeleted is %s", TwinDeletedHold)
@@ -168,6 +178,10 @@ func (d *decider) withTwin(stamp Stamp) {
 		d.returnStatusOr(rule, false, func() { d.hold(UntilTwinGone, "the twin is terminating; it is created again when it is gone") })
 		return
 	}
+	if d.unknownReference() {
+		d.holdReference()
+		return
+	}
 	drift := d.drift(want, stamp)
 	var over map[string]any
 	if drift != "" {
@@ -177,6 +191,7 @@ func (d *decider) withTwin(stamp Stamp) {
 			if in.Source.GetGeneration() != stamp.SourceGeneration {
 				d.reportUndeclared() // what changed may be a field that does not cross
 			}
+			d.reportAbsent()
 			d.mirrorStatusOr(rule, func() {
 				d.returnStatusOr(rule, true, func() { d.nothing("in step") })
 			})
@@ -221,18 +236,56 @@ func (d *decider) holdFault() {
 	d.hold(UntilRetry, "the other side refused it: %s", d.in.Memory.Fault)
 }
 
-// reportDangling tells which references were translated although nothing that crosses is there (X3).
+// unknownReference reports whether it is not known yet where something belongs that the source refers to. What can't be
+// translated does not cross until then (X4): by a guess the twin could come to refer to something else.
+func (d *decider) unknownReference() bool {
+	return slices.ContainsFunc(d.want.refs, func(ref Translated) bool { return ref.Unknown })
+}
+
+func (d *decider) holdReference() {
+	for _, ref := range d.want.refs {
+		if ref.Unknown {
+			d.hold(UntilReference, "%s refers to %s, and in which namespace that is on the other side is not known yet", ref.Path, ref.From.describe())
+			return
+		}
+	}
+}
+
+// reportDangling tells which references were translated although nothing that crosses can ever be there (X3).
 func (d *decider) reportDangling() {
+	if text := d.references(func(ref Translated) bool { return ref.Dangling && !ref.Absent }); text != "" {
+		d.out.Events = append(d.out.Events, Event{true, ReasonPatchFailed, "refers to what does not cross by any rule: " + text})
+	}
+	d.reportAbsent()
+}
+
+// AbsentGrace is how long an object that a twin refers to may come after it: what is applied together does not arrive
+// together.
+const AbsentGrace = 10 * time.Second
+
+// reportAbsent tells which references are to objects that are not there, or that no rule takes, if these have had time
+// to come and it was not told before (X3).
+func (d *decider) reportAbsent() {
+	memory := d.in.Memory
+	text := d.references(func(ref Translated) bool { return ref.Absent })
+	if text == "" {
+		return
+	}
+	d.out.Absent = "refers to objects that do not exist, or that no rule selects: " + text
+	if d.out.Absent != memory.Absent && !memory.AbsentSince.IsZero() && d.in.Now.Sub(memory.AbsentSince) >= AbsentGrace {
+		d.out.Events = append(d.out.Events, Event{true, ReasonPatchFailed, d.out.Absent})
+	}
+}
+
+// references writes the translated references that match for messages.
+func (d *decider) references(match func(Translated) bool) string {
 	var texts []string
 	for _, ref := range d.want.refs {
-		if ref.Dangling {
+		if match(ref) {
 			texts = append(texts, fmt.Sprintf("%s refers to %s, which becomes %s", ref.Path, ref.From.describe(), ref.To.describe()))
 		}
 	}
-	if len(texts) > 0 {
-		d.out.Events = append(d.out.Events, Event{true, ReasonPatchFailed,
-			"refers to what does not cross by any rule: " + strings.Join(texts, "; ")})
-	}
+	return strings.Join(texts, "; ")
 }
 
 // reportUndeclared tells which fields are left out because the other side does not declare them (O7), unless that was

@@ -48,6 +48,10 @@ type Memory struct {
 	RetryAt          time.Time
 	// Undeclared is what was told last of fields that the other side does not declare (O7).
 	Undeclared string
+	// Absent is what was told last of references to objects that no rule takes (X3), AbsentSince when a twin was first
+	// written with others of that sort; zero: there are none, or they were told.
+	Absent      string
+	AbsentSince time.Time
 	// StatusWritten is the hash of the status last written to the source, StatusResult the hash of what the server made of it.
 	StatusWritten, StatusResult string
 	// StatusFault identifies the status that the source's cluster refused, and StatusRetryAt says when to try it again.
@@ -91,6 +95,8 @@ type Input struct {
 
 	// Undeclared are the paths of the source that the remote schema does not declare (O7).
 	Undeclared []Path
+	// Resolve tells about the objects that references name (X3); nil: their kind alone does.
+	Resolve Resolver
 	// StatusSchema is what the side that status is written to declares of it; nil: anything.
 	StatusSchema *Schema
 	Memory       Memory
@@ -133,6 +139,8 @@ const (
 	UntilRetry Wait = "retry"
 	// UntilChange: only a change of the source, the twin or the rules brings a next decision.
 	UntilChange Wait = "change"
+	// UntilReference: where an object belongs that the source refers to becomes known.
+	UntilReference Wait = "reference"
 	// UntilGuard: somebody lets the mass deletion go on, or the sources come back.
 	UntilGuard Wait = "guard"
 )
@@ -197,6 +205,13 @@ type Decision struct {
 	Guarded bool
 	// Blocked is the name of an object of another owner at the twin's place, for metrics and messages.
 	Blocked bool
+
+	// Absent says which references are to objects that no rule takes; empty: none. It becomes an Event when it still holds
+	// AbsentGrace after the write.
+	Absent string
+	// Roaming are the objects that the source refers to and whose place is not told by their kind: when it is another one,
+	// the source has to be looked at again.
+	Roaming []Object
 
 	Events []Event
 	// Reasons tell how the decision came about, in order.

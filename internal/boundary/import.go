@@ -115,7 +115,7 @@ func targetOf(annotations map[string]string, name string) (string, error) {
 func (Import) Targets(*Rule, string) []string { return nil }
 
 // Translator implements Naming. References in imports stay as they are.
-func (Import) Translator(*Rule) Translator { return SameNames{} }
+func (Import) Translator(*Rule, Resolver) Translator { return SameNames{} }
 
 // Mark implements Naming.
 func (Import) Mark(rule *Rule, _ *unstructured.Unstructured, _ types.NamespacedName, labels, _ map[string]any) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -21,7 +20,7 @@ type Naming interface {
 	// Targets returns the namespaces in which the twins of a namespace's sources can be; nil: any.
 	Targets(rule *Rule, namespace string) []string
 	// Translator translates the references in a rule's sources.
-	Translator(rule *Rule) Translator
+	Translator(rule *Rule, resolve Resolver) Translator
 	// Mark adds the naming's own labels and annotations to those of a twin, and translates label keys (P1). It changes
 	// the maps that it is given.
 	Mark(rule *Rule, source *unstructured.Unstructured, place types.NamespacedName, labels, annotations map[string]any)
@@ -33,6 +32,8 @@ type SameName struct {
 	Pairs NamespacePairs
 	// Origin is the sources' cluster ID, for references to namespaces without a counterpart.
 	Origin string
+	// Kinds are the kinds that cross by any rule; nil: any may.
+	Kinds Kinds
 }
 
 var _ Naming = SameName{}
@@ -69,7 +70,9 @@ func (n SameName) Targets(_ *Rule, namespace string) []string {
 }
 
 // Translator implements Naming.
-func (n SameName) Translator(*Rule) Translator { return SameNames{Pairs: n.Pairs, Origin: n.Origin} }
+func (n SameName) Translator(_ *Rule, resolve Resolver) Translator {
+	return SameNames{Pairs: n.Pairs, Origin: n.Origin, Kinds: n.Kinds, Resolve: resolve}
+}
 
 // Mark implements Naming: the same names need no marks.
 func (SameName) Mark(*Rule, *unstructured.Unstructured, types.NamespacedName, map[string]any, map[string]any) {
@@ -78,8 +81,8 @@ func (SameName) Mark(*Rule, *unstructured.Unstructured, types.NamespacedName, ma
 // VirtualClusterNaming lets every namespace land in one host namespace, under vCluster's own scheme.
 type VirtualClusterNaming struct {
 	Cluster VirtualCluster
-	// Kinds are the kinds that cross by any rule, and where they are.
-	Kinds map[schema.GroupKind]Placement
+	// Kinds are the kinds that cross by any rule.
+	Kinds Kinds
 }
 
 var _ Naming = VirtualClusterNaming{}
@@ -111,8 +114,8 @@ func (n VirtualClusterNaming) Targets(rule *Rule, _ string) []string {
 }
 
 // Translator implements Naming.
-func (n VirtualClusterNaming) Translator(rule *Rule) Translator {
-	return VirtualNames{Cluster: n.Cluster, Shared: rule.HostNamespace, Kinds: n.Kinds}
+func (n VirtualClusterNaming) Translator(rule *Rule, resolve Resolver) Translator {
+	return VirtualNames{Cluster: n.Cluster, Shared: rule.HostNamespace, Kinds: n.Kinds, Resolve: resolve}
 }
 
 // Mark implements Naming.

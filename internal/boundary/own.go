@@ -88,7 +88,7 @@ func desire(in *Input, rule *Rule) (desired, error) {
 	maps.Copy(own, source.Object)
 	delete(own, "status")
 	own["metadata"] = metadataOf(source, rule)
-	translated, refs, err := rule.Patches.Apply(own, in.Key, in.Naming.Translator(rule))
+	translated, refs, err := rule.Patches.Apply(own, in.Key, in.Naming.Translator(rule, in.Resolve))
 	if err != nil {
 		return desired{}, err
 	}

@@ -47,12 +47,29 @@ var (
 			{Group: "example.io", Kind: "Import"}: {Mirrored: true},
 			{Group: "one.io", Kind: "Twice"}:      {Shared: "platform"},
 			{Group: "two.io", Kind: "Twice"}:      {},
+			{Group: "example.io", Kind: "Nomad"}:  {Roams: true},
 		},
-		Crosses: func(ref Reference) bool { return ref.Name != "lost" },
+		Resolve: resolve,
 	}
 	// toRegion translates names that stay, in two namespaces that have a counterpart.
 	toRegion = SameNames{Pairs: NamespacePairs{"shop": "shop-west", "bank": "bank-west"}, Origin: "west"}
 )
+
+// resolve knows of the objects in the namespace bank nothing. Of the others, those that are called lost do not cross,
+// those that are called far are in a shared namespace, and all others are in the virtual cluster's own.
+func resolve(o Object) Resolution {
+	switch {
+	case o.Name.Namespace == "bank":
+		return Resolution{}
+	case o.Name.Name == "lost":
+		return Resolution{Known: true}
+	case o.Kind.Kind == "Gadget" || o.Name.Name == "far":
+		return Resolution{true, true, types.NamespacedName{Namespace: "platform", Name: acme.SharedName(o.Name.Namespace, o.Name.Name)}}
+	case o.Name.Namespace == "":
+		return Resolution{true, true, types.NamespacedName{Name: acme.HostNameCluster(o.Name.Name)}}
+	}
+	return Resolution{true, true, types.NamespacedName{Namespace: acme.HostNamespace, Name: acme.HostName(o.Name.Namespace, o.Name.Name)}}
+}
 
 func TestX1_WhichPatchesThereAre(t *testing.T) {
 	const types = "[rewriteName rewriteNamespace rewriteRef rewriteHostRef rewriteLabelSelector none]"

@@ -26,12 +26,53 @@ func (r Reference) describe() string {
 	return name
 }
 
+// Object is an object on the sources' side.
+type Object struct {
+	Kind schema.GroupKind
+	Name types.NamespacedName
+}
+
+// Resolution is what is known of an object that a reference names.
+type Resolution struct {
+	// Known: it is known whether it crosses. Otherwise its kind alone tells.
+	Known bool
+	// Crosses: a rule takes it, and Place is where its twin belongs.
+	Crosses bool
+	Place   types.NamespacedName
+}
+
+// Resolver tells about objects of kinds that cross (X3); nil knows of none.
+type Resolver func(Object) Resolution
+
 // Target is what a reference becomes.
 type Target struct {
 	// Namespace is empty for a cluster-scoped object.
 	Namespace, Name string
-	// Dangling: nothing that crosses is there.
-	Dangling bool
+	// Dangling: nothing that crosses is there. Absent: only because no rule takes the object, which may change.
+	Dangling, Absent bool
+	// Roams is the object, where its kind alone does not tell its place: rules put some here and some there. Unknown:
+	// nor does anything else, for now.
+	Roams   *Object
+	Unknown bool
+}
+
+// settle completes the target of a reference to an object of a kind that crosses by what is known of the object.
+func (r Resolver) settle(target Target, object Object, roams bool) Target {
+	if roams {
+		target.Roams = &object
+	}
+	if r == nil {
+		return target
+	}
+	switch found := r(object); {
+	case !found.Known:
+		target.Unknown = roams
+	case found.Crosses:
+		target.Namespace, target.Name = found.Place.Namespace, found.Place.Name
+	case !target.Dangling:
+		target.Dangling, target.Absent = true, true
+	}
+	return target
 }
 
 // Translator knows where things are on the other side (N3). It answers for all references, also to what does not cross.
@@ -65,9 +106,10 @@ type SameNames struct {
 	// Origin is the local cluster's ID. A namespace without a counterpart becomes <namespace>-<origin>: its own name may
 	// be another's on the other side.
 	Origin string
-	// Crosses reports whether the object of a reference crosses; nil: all do that have a place. It says true of what it
-	// can't tell.
-	Crosses func(Reference) bool
+	// Kinds are the kinds that cross; nil: any may.
+	Kinds Kinds
+	// Resolve tells about their objects.
+	Resolve Resolver
 }
 
 var _ Translator = SameNames{}
@@ -79,10 +121,16 @@ func (t SameNames) Object(ref Reference) Target {
 		return Target{Name: namespace, Dangling: dangling}
 	}
 	target := Target{Name: ref.Name}
-	if ref.Namespace != "" {
+	kind, placement, matches := t.Kinds.of(ref)
+	if ref.Namespace != "" && !placement.ClusterScoped {
 		target.Namespace, target.Dangling = t.Namespace(ref.Namespace)
 	}
-	target.Dangling = target.Dangling || t.Crosses != nil && !t.Crosses(ref)
+	switch {
+	case matches == 0 && t.Kinds != nil && ref.Kind != "":
+		target.Dangling = true
+	case matches == 1 && !placement.Mirrored:
+		return t.Resolve.settle(target, placement.object(kind, ref), false)
+	}
 	return target
 }
 
@@ -118,6 +166,41 @@ type Placement struct {
 	ClusterScoped bool
 	// Mirrored kinds come from the host cluster: their names are the same on both sides.
 	Mirrored bool
+	// Roams: rules put objects of the kind in several host namespaces, so the kind alone does not tell where one is.
+	Roams bool
+}
+
+// object is what a reference to a kind of this placement names.
+func (p Placement) object(kind schema.GroupKind, ref Reference) Object {
+	object := Object{kind, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}}
+	if p.ClusterScoped {
+		object.Name.Namespace = ""
+	}
+	return object
+}
+
+// Kinds are the kinds that cross, and where their objects are.
+type Kinds map[schema.GroupKind]Placement
+
+// of finds the kind of a reference. Without a group the core group comes first, then the only kind of that name; matches
+// is 0 when there is none, and more than 1 when it can't be told which.
+func (k Kinds) of(ref Reference) (kind schema.GroupKind, placement Placement, matches int) {
+	kind = schema.GroupKind{Group: ref.Group, Kind: ref.Kind}
+	if placement, ok := k[kind]; ok {
+		return kind, placement, 1
+	}
+	if ref.GroupKnown || ref.Kind == "" {
+		return kind, Placement{}, 0
+	}
+	for candidate, at := range k {
+		if candidate.Kind == ref.Kind {
+			kind, placement, matches = candidate, at, matches+1
+		}
+	}
+	if matches != 1 {
+		return schema.GroupKind{}, Placement{}, matches
+	}
+	return kind, placement, 1
 }
 
 // VirtualNames translates under vCluster's naming.
@@ -126,10 +209,10 @@ type VirtualNames struct {
 	Cluster VirtualCluster
 	// Shared is the shared host namespace of the rule at hand; empty: the virtual cluster's own.
 	Shared string
-	// Kinds are the kinds that cross, and where they are.
-	Kinds map[schema.GroupKind]Placement
-	// Crosses reports whether the object of a reference to one of these kinds crosses; nil: all do.
-	Crosses func(Reference) bool
+	// Kinds are the kinds that cross.
+	Kinds Kinds
+	// Resolve tells about their objects.
+	Resolve Resolver
 }
 
 var _ Translator = VirtualNames{}
@@ -137,9 +220,10 @@ var _ Translator = VirtualNames{}
 // Object implements Translator. What does not cross by a rule has the name that vCluster itself gives it: it carries
 // core kinds on its own. It is taken for one when the reference states no kind, or no group and a kind that no rule has.
 func (t VirtualNames) Object(ref Reference) Target {
-	placement, crosses := t.placement(ref)
+	kind, placement, matches := t.Kinds.of(ref)
+	crosses := matches == 1
 	host := t.Cluster.HostNamespace
-	target := Target{Dangling: crosses && t.Crosses != nil && !t.Crosses(ref)}
+	var target Target
 	switch {
 	case ref.namesNamespace() && !crosses:
 		return Target{Name: host}
@@ -148,6 +232,7 @@ func (t VirtualNames) Object(ref Reference) Target {
 		if !placement.ClusterScoped {
 			target.Namespace = host
 		}
+		return target
 	case placement.ClusterScoped || ref.Namespace == "":
 		target.Name = t.Cluster.HostNameCluster(ref.Name)
 	case placement.Shared != "":
@@ -155,28 +240,11 @@ func (t VirtualNames) Object(ref Reference) Target {
 	default:
 		target.Namespace, target.Name = host, t.Cluster.HostName(ref.Namespace, ref.Name)
 	}
-	if !crosses && ref.Kind != "" && ref.Group != "" {
-		target.Dangling = true
+	if !crosses {
+		target.Dangling = ref.Kind != "" && ref.Group != ""
+		return target
 	}
-	return target
-}
-
-// placement finds the kind of a reference among those that cross. Without a group the core group comes first, then the
-// only kind of that name.
-func (t VirtualNames) placement(ref Reference) (Placement, bool) {
-	if placement, ok := t.Kinds[schema.GroupKind{Group: ref.Group, Kind: ref.Kind}]; ok || ref.GroupKnown || ref.Kind == "" {
-		return placement, ok
-	}
-	var found []Placement
-	for kind, placement := range t.Kinds {
-		if kind.Kind == ref.Kind {
-			found = append(found, placement)
-		}
-	}
-	if len(found) == 1 {
-		return found[0], true
-	}
-	return Placement{}, false
+	return t.Resolve.settle(target, placement.object(kind, ref), placement.Roams)
 }
 
 // Namespace implements Translator: every namespace lands in the virtual cluster's own host namespace, where vCluster

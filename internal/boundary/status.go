@@ -16,7 +16,7 @@ import (
 // returnStatusOr returns the twin's status to the source when the rule asks for it and it differs; else it goes on.
 // held: the twin holds the source's content at its present generation, without drift.
 func (d *decider) returnStatusOr(rule *Rule, held bool, then func()) {
-	if !rule.ReturnStatus {
+	if !rule.ReturnStatus || d.unknownReference() { // what may be the translation of that can't be translated back yet
 		then()
 		return
 	}

@@ -15,8 +15,12 @@ type Translated struct {
 	// From is the source's reference, To the twin's. A namespace that the reference leaves out is filled in. After
 	// RewriteNamespace both have a namespace only.
 	From, To Reference
-	// Dangling: what it refers to does not cross, or can't be reached from the twin (X3).
-	Dangling bool
+	// Dangling: what it refers to does not cross, or can't be reached from the twin (X3). Absent: only because no rule
+	// takes the object.
+	Dangling, Absent bool
+	// Roams is the object that it refers to, where only what is known of that tells its place. Unknown: nothing is.
+	Roams   *Object
+	Unknown bool
 }
 
 // Apply translates the references in a source, status excluded (X). It returns the object as the other side should have
@@ -192,14 +196,14 @@ func (w *translation) name(n *patchNode, name string, in map[string]any) any {
 		}
 	}
 	target := w.target(&ref, stated)
-	w.record(ref, target.Namespace, target.Name, target.Dangling)
+	w.record(ref, target)
 	return target.Name
 }
 
 // namespace translates a string that names a namespace.
 func (w *translation) namespace(namespace string) any {
 	counterpart, dangling := w.tr.Namespace(namespace)
-	w.record(Reference{Namespace: namespace}, counterpart, "", dangling)
+	w.record(Reference{Namespace: namespace}, Target{Namespace: counterpart, Dangling: dangling})
 	return counterpart
 }
 
@@ -253,7 +257,7 @@ func (w *translation) reference(n *patchNode, object map[string]any) (any, *wron
 		if written, ok := out["namespace"].(string); ok && stated && target.Namespace != "" {
 			target.Namespace = written
 		}
-		w.record(ref, target.Namespace, target.Name, target.Dangling)
+		w.record(ref, target)
 	}
 	return out, nil
 }
@@ -280,10 +284,10 @@ func (w *translation) twinNamespace(other string) string {
 	return counterpart
 }
 
-func (w *translation) record(from Reference, namespace, name string, dangling bool) {
+func (w *translation) record(from Reference, target Target) {
 	to := from
-	to.Namespace, to.Name = namespace, name
-	w.refs = append(w.refs, Translated{From: from, To: to, Dangling: dangling})
+	to.Namespace, to.Name = target.Namespace, target.Name
+	w.refs = append(w.refs, Translated{From: from, To: to, Dangling: target.Dangling, Absent: target.Absent, Roams: target.Roams, Unknown: target.Unknown})
 	w.paths = append(w.paths, nil)
 }
 

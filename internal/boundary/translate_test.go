@@ -21,8 +21,13 @@ func translatedLine(ref Translated) string {
 		return kind + r.Namespace + "/" + r.Name
 	}
 	line := ref.Path + ": " + side(ref.From) + " -> " + side(ref.To)
-	if ref.Dangling {
-		line += " (dangling)"
+	for _, mark := range []struct {
+		is   bool
+		text string
+	}{{ref.Dangling && !ref.Absent, "dangling"}, {ref.Absent, "absent"}, {ref.Roams != nil, "roams"}, {ref.Unknown, "unknown"}} {
+		if mark.is {
+			line += " (" + mark.text + ")"
+		}
 	}
 	return line
 }
@@ -118,7 +123,20 @@ func TestX2_References(t *testing.T) {
 		{"kind that crosses", toAcme, ref, `a: {apiVersion: example.io/v2, kind: Widget, name: red}`, `a: {apiVersion: example.io/v2, kind: Widget, name: red-x-shop-x-acme}`,
 			[]string{"spec.a: example.io/Widget shop/red -> example.io/Widget host-acme/red-x-shop-x-acme"}},
 		{"object that does not cross", toAcme, ref, `a: {apiGroup: example.io, kind: Widget, name: lost}`, `a: {apiGroup: example.io, kind: Widget, name: lost-x-shop-x-acme}`,
-			[]string{"spec.a: example.io/Widget shop/lost -> example.io/Widget host-acme/lost-x-shop-x-acme (dangling)"}},
+			[]string{"spec.a: example.io/Widget shop/lost -> example.io/Widget host-acme/lost-x-shop-x-acme (absent)"}},
+		{"object whose flow does not run", toAcme, ref, `a: {apiGroup: example.io, kind: Widget, name: lost, namespace: bank}`,
+			`a: {apiGroup: example.io, kind: Widget, name: lost-x-bank-x-acme, namespace: host-acme}`,
+			[]string{"spec.a: example.io/Widget bank/lost -> example.io/Widget host-acme/lost-x-bank-x-acme"}},
+		{"one of several host namespaces", toAcme, ref, `a: {kind: Nomad, name: near, namespace: shop}`, `a: {kind: Nomad, name: near-x-shop-x-acme, namespace: host-acme}`,
+			[]string{"spec.a: Nomad shop/near -> Nomad host-acme/near-x-shop-x-acme (roams)"}},
+		{"another of several host namespaces", toAcme, ref, `a: {kind: Nomad, name: far, namespace: shop}`, `a: {kind: Nomad, name: ` + shared("shop", "far") + `, namespace: platform}`,
+			[]string{"spec.a: Nomad shop/far -> Nomad platform/" + shared("shop", "far") + " (roams)"}},
+		{"another of several host namespaces, out of reach", toAcme, ref, `a: {kind: Nomad, name: far}`, `a: {kind: Nomad, name: ` + shared("shop", "far") + `}`,
+			[]string{"spec.a: Nomad shop/far -> Nomad platform/" + shared("shop", "far") + " (dangling) (roams)"}},
+		{"in none of several host namespaces", toAcme, ref, `a: {kind: Nomad, name: lost}`, `a: {kind: Nomad, name: lost-x-shop-x-acme}`,
+			[]string{"spec.a: Nomad shop/lost -> Nomad host-acme/lost-x-shop-x-acme (absent) (roams)"}},
+		{"in one of several host namespaces, not known which", toAcme, ref, `a: {kind: Nomad, name: far, namespace: bank}`, `a: {kind: Nomad, name: far-x-bank-x-acme, namespace: host-acme}`,
+			[]string{"spec.a: Nomad bank/far -> Nomad host-acme/far-x-bank-x-acme (roams) (unknown)"}},
 		{"kind that does not cross", toAcme, ref, `a: {group: other.io, kind: Widget, name: red}`, `a: {group: other.io, kind: Widget, name: red-x-shop-x-acme}`,
 			[]string{"spec.a: other.io/Widget shop/red -> other.io/Widget host-acme/red-x-shop-x-acme (dangling)"}},
 		{"kind without group, of a rule", toAcme, ref, `a: {kind: Gadget, name: red, namespace: bank}`,
@@ -148,7 +166,12 @@ func TestX2_References(t *testing.T) {
 			[]string{"spec.a: kube-system/db -> kube-system-west/db (dangling)"}},
 		{"same names, a namespace", toRegion, ref, `a: {apiVersion: v1, kind: Namespace, name: bank}`, `a: {apiVersion: v1, kind: Namespace, name: bank-west}`,
 			[]string{"spec.a: /Namespace /bank -> /Namespace /bank-west"}},
-		{"same names, does not cross", SameNames{Crosses: toAcme.Crosses}, ref, `a: {name: lost}`, `a: {name: lost}`, []string{"spec.a: shop/lost -> shop/lost (dangling)"}},
+		{"same names, object that does not cross", SameNames{Kinds: toAcme.Kinds, Resolve: resolve}, ref, `a: {group: example.io, kind: Widget, name: lost}`, `a: {group: example.io, kind: Widget, name: lost}`,
+			[]string{"spec.a: example.io/Widget shop/lost -> example.io/Widget shop/lost (absent)"}},
+		{"same names, kind that does not cross", SameNames{Kinds: toAcme.Kinds, Resolve: resolve}, ref, `a: {group: "", kind: Secret, name: db}`, `a: {group: "", kind: Secret, name: db}`,
+			[]string{"spec.a: /Secret shop/db -> /Secret shop/db (dangling)"}},
+		{"same names, kind that the other side has", SameNames{Kinds: toAcme.Kinds, Resolve: resolve}, ref, `a: {kind: Class, name: fast}`, `a: {kind: Class, name: fast}`,
+			[]string{"spec.a: Class /fast -> Class /fast"}},
 	} {
 		tt.run(t, blueSource)
 	}

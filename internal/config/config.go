@@ -8,7 +8,6 @@ import (
 	"reflect"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"isthmus.dev/isthmus/internal/boundary"
 )
@@ -116,29 +115,32 @@ func (c *Config) Naming(direction boundary.Direction, local string) boundary.Nam
 	case direction == boundary.FromRemote:
 		return boundary.Import{Pairs: c.Namespaces.Inverse()}
 	case !virtual:
-		return boundary.SameName{Pairs: c.Namespaces, Origin: local}
+		return boundary.SameName{Pairs: c.Namespaces, Origin: local, Kinds: c.placements()}
 	}
 	return boundary.VirtualClusterNaming{Cluster: c.VirtualCluster, Kinds: c.placements()}
 }
 
 // placements says where the objects of each kind are that a reference may name. A copy of a host's object may have any
 // name, so only a mirror stands for it, and only where no local objects of the kind cross: what a tenant refers to by the
-// name of its own must not become something of the host's. Of several host namespaces it is the virtual cluster's own.
-func (c *Config) placements() map[schema.GroupKind]boundary.Placement {
-	kinds := map[schema.GroupKind]boundary.Placement{}
+// name of its own must not become something of the host's. Of several host namespaces it is the virtual cluster's own,
+// unless the object itself tells.
+func (c *Config) placements() boundary.Kinds {
+	kinds := boundary.Kinds{}
 	for _, rule := range c.Rules {
 		kind, mirrored := rule.Kind.GroupKind(), rule.Direction == boundary.FromRemote
 		if mirrored && rule.Mode != boundary.ModeMirror {
 			continue
 		}
 		known, several := kinds[kind]
-		placement := boundary.Placement{Shared: rule.HostNamespace, ClusterScoped: rule.ClusterScoped || known.ClusterScoped, Mirrored: mirrored}
+		placement := boundary.Placement{
+			Shared: rule.HostNamespace, ClusterScoped: rule.ClusterScoped || known.ClusterScoped, Mirrored: mirrored, Roams: known.Roams,
+		}
 		switch {
 		case !several, known.Mirrored:
 		case mirrored:
 			placement.Mirrored, placement.Shared = false, known.Shared
 		case known.Shared != rule.HostNamespace:
-			placement.Shared = ""
+			placement.Shared, placement.Roams = "", true
 		}
 		kinds[kind] = placement
 	}

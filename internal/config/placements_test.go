@@ -13,6 +13,7 @@ func TestPlacements(t *testing.T) {
 	const (
 		out    = "- {name: out, apiVersion: v1, kind: ConfigMap, direction: toHost, selector: {matchLabels: {a: out}}}\n"
 		shared = "- {name: shared, apiVersion: v1, kind: ConfigMap, direction: toHost, hostNamespace: monitoring, selector: {matchLabels: {a: shared}}}\n"
+		argo   = "- {name: argo, apiVersion: v1, kind: ConfigMap, direction: toHost, hostNamespace: argocd, selector: {matchLabels: {a: argo}}}\n"
 		copies = "- {name: copies, apiVersion: v1, kind: ConfigMap, direction: fromHost, targetNamespace: a, selector: {matchLabels: {a: copies}}}\n"
 		mirror = "- {name: mirror, apiVersion: v1, kind: ConfigMap, direction: fromHost, mode: mirror, targetNamespace: a, selector: {matchLabels: {a: mirror}}}\n"
 	)
@@ -22,7 +23,9 @@ func TestPlacements(t *testing.T) {
 	}{
 		"twins":                    {[]string{out}, boundary.Placement{}},
 		"shared":                   {[]string{shared}, boundary.Placement{Shared: "monitoring"}},
-		"in two namespaces":        {[]string{out, shared}, boundary.Placement{}},
+		"in two namespaces":        {[]string{out, shared}, boundary.Placement{Roams: true}},
+		"in three namespaces":      {[]string{out, shared, argo}, boundary.Placement{Roams: true}},
+		"two shared and a mirror":  {[]string{shared, mirror, argo}, boundary.Placement{Roams: true}},
 		"mirrored":                 {[]string{mirror}, boundary.Placement{Mirrored: true}},
 		"twins beside a mirror":    {[]string{shared, mirror}, boundary.Placement{Shared: "monitoring"}},
 		"twins beside copies":      {[]string{out, copies}, boundary.Placement{}},

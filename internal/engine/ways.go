@@ -68,6 +68,7 @@ func (e *Engine) flowsOf(ctx context.Context, w way, base flow.Options, removed 
 		return known
 	})
 	var flows []*flow.Flow
+	base.References = &flow.References{}
 	for _, kind := range kinds {
 		o := base
 		o.Kind, o.Namespaces = kind, namespaces

@@ -166,6 +166,7 @@ func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *unstructur
 		s.deleted = ""
 	})
 	e.tellUndeclared(in, d)
+	e.rememberAbsent(in, d, true)
 	e.log.Debug(verb+" the twin", "source", in.Key, "twin", in.Place, "rule", d.Rule.Name, "reasons", d.Reasons)
 	e.tell(in, d.Events...)
 	e.tell(in, boundary.Event{Reason: reason, Message: fmt.Sprintf("%s %s %s on the %s cluster", verb, e.Kind.Kind, boundary.FormatName(in.Place), e.to.Role())})

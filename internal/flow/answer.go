@@ -47,6 +47,7 @@ func (e *epoch) rest(ctx context.Context, in boundary.Input, d boundary.Decision
 	e.tell(in, d.Events...)
 	e.toldContested(in, d)
 	e.tellUndeclared(in, d)
+	e.rememberAbsent(in, d, false)
 	if in.Twin != nil {
 		e.remember(ctx, d.Rule, in.Source)
 	}

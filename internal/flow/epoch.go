@@ -46,6 +46,7 @@ type epoch struct {
 	schemaMu   sync.RWMutex    // guards plan.schema and plan.statusSchema
 	undeclared map[string]bool // what was logged of undeclared fields; guarded by schemaMu
 	waiting    waitList
+	roaming    roaming
 	deciding   sync.Mutex      // held by a resync that decides
 	wound      map[string]bool // removed rules that are wound down
 }
@@ -105,6 +106,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	run(e.supervise)
 	f.setState(State{Active: true}, e)
 	e.enqueueAll() // a namespace may have become known before the flow could be told of it
+	e.listedAgain()
 
 	<-ctx.Done()
 	e.queue.ShutDown()
@@ -235,6 +237,7 @@ func (e *epoch) sourceChanged(c store.Change) {
 		}
 	})
 	e.queue.add(c.Key, laneOf(c))
+	e.sourceMoved(c)
 }
 
 // twinChanged takes in a change of a twin.
@@ -283,6 +286,7 @@ func (e *epoch) listed(string) {
 	if e.twins.AllSynced() && e.announced.CompareAndSwap(false, true) {
 		e.Siblings.lookAgain(e.Flow)
 	}
+	e.listedAgain()
 	e.guard.recount()
 	e.log.Debug("Listed", "sources", e.sources.Len(), "twins", e.twins.Len())
 }

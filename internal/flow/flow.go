@@ -58,11 +58,13 @@ type Options struct {
 	// kind makes none.
 	Namespaces       func() *cluster.Namespaces
 	CreateNamespaces bool
-	MassDeletion     boundary.MassDeletion
-	Ledger           *ledger.Ledger
-	Events           *observe.Events
-	Metrics          *observe.Metrics
-	Logger           *slog.Logger
+	// References lead to the objects of other flows.
+	References   *References
+	MassDeletion boundary.MassDeletion
+	Ledger       *ledger.Ledger
+	Events       *observe.Events
+	Metrics      *observe.Metrics
+	Logger       *slog.Logger
 }
 
 // End is one end of a flow: a cluster, and the UID of its namespace kube-system by the ledger.
@@ -108,6 +110,7 @@ func New(o Options) *Flow {
 		state:   State{Starting: true, Reason: "starting"},
 	}
 	o.Siblings.join(f)
+	o.References.join(f)
 	return f
 }
 

@@ -87,6 +87,7 @@ func (e *epoch) settle(ctx context.Context, key, place types.NamespacedName) {
 			return // its going is on the way
 		}
 		in, decision := e.decide(key, twin, place, confirmed)
+		e.follow(in, decision)
 		if decision.Action == boundary.Hold && decision.Until == boundary.UntilConfirmed {
 			if confirmed = e.confirmAbsence(ctx, key, st); confirmed {
 				continue
@@ -131,7 +132,7 @@ func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured,
 	in := boundary.Input{
 		Identity: e.Identity, Rules: e.Rules, Removed: e.Options.Removed, Naming: e.Naming,
 		Key: key, Source: source, Place: place, Twin: twin, Stamped: stampedRule(e.twins.ByIndex(key)),
-		Memory: st.memory, Guard: e.guard.get(), Now: time.Now(),
+		Memory: st.memory, Guard: e.guard.get(), Now: time.Now(), Resolve: e.References.resolve,
 	}
 	in.Remote = e.Remote
 	in.Elsewhere, in.ElsewhereUnknown = e.Siblings.elsewhere(e.Flow, key)
