@@ -13,18 +13,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/pager"
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/flow"
 	"isthmus.dev/isthmus/internal/observe"
 )
-
-// pageSize is how many objects one request lists.
-const pageSize = 500
 
 // Options say what is taken over.
 type Options struct {
@@ -91,23 +86,16 @@ func Run(ctx context.Context, o Options, tell func(Row)) error {
 
 type objects map[types.NamespacedName]*unstructured.Unstructured
 
-// list lists a kind in all scopes, in pages.
+// list lists a kind in all scopes.
 func list(ctx context.Context, c *cluster.Cluster, r cluster.Resource, scopes []string) (objects, error) {
 	all := objects{}
 	for _, scope := range scopes {
-		client := c.Dynamic().Resource(r.GroupVersionResource).Namespace(scope)
-		pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) })
-		pages.PageSize = pageSize
-		err := pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
-			obj, ok := item.(*unstructured.Unstructured)
-			if !ok {
-				return fmt.Errorf("a list of %s holds a %T", r.Resource, item)
-			}
-			all[nameOf(obj)] = obj
-			return nil
-		})
+		listed, _, err := c.List(ctx, r, scope, metav1.ListOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("%s cluster: listing %s: %w", c.Role(), r.GroupResource(), err)
+			return nil, err
+		}
+		for _, obj := range listed {
+			all[nameOf(obj)] = obj
 		}
 	}
 	return all, nil

@@ -93,8 +93,8 @@ func defaultsOf(gvk schema.GroupVersionKind) kindDefault {
 	return kindDefault{}
 }
 
-// remoteOwnedPaths returns what belongs to the target side of a source: the rule's paths and the kind's defaults (O1, O3).
-func remoteOwnedPaths(rule *Rule, source map[string]any) []Path {
+// RemoteOwnedPaths returns what belongs to the target side of a source: the rule's paths and the kind's defaults (O1, O3).
+func RemoteOwnedPaths(rule *Rule, source map[string]any) []Path {
 	paths := append([]Path(nil), rule.RemoteOwned...)
 	for _, row := range defaultsOf(rule.Kind).remoteOwned {
 		if row.unless == nil || !holds(source, row.unless, row.unlessValue) {

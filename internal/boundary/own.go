@@ -78,7 +78,7 @@ type desired struct {
 // it does not declare (O7). An error says what can't be translated (X4).
 func desire(in *Input, rule *Rule) (desired, error) {
 	source := in.Source
-	d := desired{remoteOwned: remoteOwnedPaths(rule, source.Object)}
+	d := desired{remoteOwned: RemoteOwnedPaths(rule, source.Object)}
 	stamp := Stamp{
 		Origin: in.Identity.Cluster, Writer: in.Identity.Writer(), Rule: rule.Name,
 		Source: in.Key, Twin: in.Place, SourceUID: source.GetUID(),

@@ -42,21 +42,63 @@ type Selection struct {
 	Reason  string
 }
 
+// selectionChecks are what a source has to pass before a rule's policy is asked, in their order (S2, S4).
+var selectionChecks = []struct {
+	name string
+	// fault says why the source is not taken; empty: it passes.
+	fault func(r *Rule, source *unstructured.Unstructured, naming Naming) string
+}{
+	{"no copy itself", func(r *Rule, source *unstructured.Unstructured, _ Naming) string {
+		if key, ok := copyMark(source, r.IncludeForeignCopies); ok {
+			return fmt.Sprintf("it is a copy itself: it carries %s", key)
+		}
+		return ""
+	}},
+	{"counterpart of its namespace", func(r *Rule, source *unstructured.Unstructured, naming Naming) string {
+		if !naming.Admits(r, source.GetNamespace()) {
+			return fmt.Sprintf("namespace %s has no counterpart", source.GetNamespace())
+		}
+		return ""
+	}},
+	{"namespace filter", func(r *Rule, source *unstructured.Unstructured, _ Naming) string {
+		if !r.Namespaces.Admits(source.GetNamespace()) {
+			return fmt.Sprintf("rule %s does not admit namespace %s", r.Name, source.GetNamespace())
+		}
+		return ""
+	}},
+	{"label selector", func(r *Rule, source *unstructured.Unstructured, _ Naming) string {
+		if !r.Selector.Matches(labels.Set(source.GetLabels())) {
+			return fmt.Sprintf("its labels do not match the selector %q of rule %s", r.Selector, r.Name)
+		}
+		return ""
+	}},
+}
+
 // Selects says whether a rule selects a source (S2, S3, S4).
 func (r *Rule) Selects(source *unstructured.Unstructured, naming Naming) Selection {
-	if key, ok := copyMark(source, r.IncludeForeignCopies); ok {
-		return Selection{NotSelected, fmt.Sprintf("it is a copy itself: it carries %s", key)}
-	}
-	if !naming.Admits(r, source.GetNamespace()) {
-		return Selection{NotSelected, fmt.Sprintf("namespace %s has no counterpart", source.GetNamespace())}
-	}
-	if !r.Namespaces.Admits(source.GetNamespace()) {
-		return Selection{NotSelected, fmt.Sprintf("rule %s does not admit namespace %s", r.Name, source.GetNamespace())}
-	}
-	if !r.Selector.Matches(labels.Set(source.GetLabels())) {
-		return Selection{NotSelected, fmt.Sprintf("its labels do not match the selector %q of rule %s", r.Selector, r.Name)}
+	for _, c := range selectionChecks {
+		if fault := c.fault(r, source, naming); fault != "" {
+			return Selection{NotSelected, fault}
+		}
 	}
 	return r.admits(source.GetAnnotations())
+}
+
+// SelectionStep is one check of whether a rule selects a source.
+type SelectionStep struct {
+	Check string
+	Selection
+}
+
+// SelectionSteps returns the checks of Selects up to the one that settles it.
+func (r *Rule) SelectionSteps(source *unstructured.Unstructured, naming Naming) (steps []SelectionStep) {
+	for _, c := range selectionChecks {
+		if fault := c.fault(r, source, naming); fault != "" {
+			return append(steps, SelectionStep{c.name, Selection{NotSelected, fault}})
+		}
+		steps = append(steps, SelectionStep{c.name, Selection{Selected, ""}})
+	}
+	return append(steps, SelectionStep{fmt.Sprintf("policy %s", r.Policy), r.admits(source.GetAnnotations())})
 }
 
 // copyMark returns a key that marks the object as a copy: one of ours, or of another system unless those are included.

@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -10,10 +11,13 @@ import (
 
 // Main runs the command line of the process and exits.
 func Main() {
-	root := newRootCommand()
-	if err := root.Execute(); err != nil {
+	err := newRootCommand().Execute()
+	if code := exitCode(0); errors.As(err, &code) {
+		os.Exit(int(code))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		os.Exit(exitError)
 	}
 }
 
@@ -31,6 +35,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
 	root.AddCommand(
 		newAdoptCommand(),
+		newPlanCommand(),
 		newRBACCommand(),
 		newSchemaCommand(),
 		newSyncCommand(),

@@ -56,8 +56,13 @@ The identities must stay the same over restarts: objects that were created under
 	o.sides(cmd)
 	f.StringVar(&o.listen, "listen", ":8080", "address for /healthz, /readyz and /metrics; empty: none")
 	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text or json")
-	f.BoolVar(&o.allowMassDeletion, "allow-mass-deletion", false, "let deletes go on that the guard would hold, in this run (the file's massDeletion: Allow does it in all)")
+	o.massDeletion(cmd)
 	return cmd
+}
+
+// massDeletion is the flag that lets held deletes go on.
+func (o *syncOptions) massDeletion(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.allowMassDeletion, "allow-mass-deletion", false, "let deletes go on that the guard would hold, in this run (the file's massDeletion: Allow does it in all)")
 }
 
 // sides are the flags that say what crosses between which clusters, and who it is that carries it.

@@ -89,18 +89,38 @@ func (e *Engine) Run(ctx context.Context) error {
 // Idle returns the flows of the configuration's rules without running them, after checking that the ledger, if there is
 // one, is of these clusters.
 func (e *Engine) Idle(ctx context.Context) ([]*flow.Flow, error) {
-	o, err := e.identify(ctx)
+	o, _, err := e.look(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := ledger.Check(ctx, o); err != nil {
+	return e.idle(ctx, o, nil, nil), nil
+}
+
+// Rehearsal returns the flows that a run would have now, those that wind removed rules down included, for those who only
+// look: nothing is written, and Flow.Look is what they are good for.
+func (e *Engine) Rehearsal(ctx context.Context) ([]*flow.Flow, error) {
+	o, book, err := e.look(ctx)
+	if err != nil {
 		return nil, err
 	}
-	var flows []*flow.Flow
-	for _, w := range e.ways(o.LocalUID, o.RemoteUID) {
-		flows = append(flows, e.flowsOf(ctx, w, flow.Options{}, nil)...)
+	return e.idle(ctx, o, book, book.Rehearse(e.rules())), nil
+}
+
+// look asks both clusters who they are, and reads the ledger.
+func (e *Engine) look(ctx context.Context) (ledger.Options, *ledger.Ledger, error) {
+	o, err := e.identify(ctx)
+	if err != nil {
+		return o, nil, err
 	}
-	return flows, nil
+	book, err := ledger.Read(ctx, o)
+	return o, book, err
+}
+
+func (e *Engine) idle(ctx context.Context, o ledger.Options, book *ledger.Ledger, removed []ledger.Rule) (flows []*flow.Flow) {
+	for _, w := range e.ways(o.LocalUID, o.RemoteUID) {
+		flows = append(flows, e.flowsOf(ctx, w, flow.Options{Ledger: book}, removed)...)
+	}
+	return flows
 }
 
 // identify asks both clusters who they are, and returns what the ledger is opened with.

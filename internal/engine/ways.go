@@ -94,7 +94,16 @@ func (e *Engine) flowsOf(ctx context.Context, w way, base flow.Options, removed 
 
 // begin records the rules in the ledger and returns those that were removed since the last run.
 func (e *Engine) begin(ctx context.Context, book *ledger.Ledger) (removed []ledger.Rule, err error) {
-	var rules []ledger.Rule
+	err = e.retry(ctx, func() error {
+		var err error
+		removed, err = book.Begin(ctx, e.rules())
+		return err
+	})
+	return removed, err
+}
+
+// rules are what the ledger holds of the configuration's rules.
+func (e *Engine) rules() (rules []ledger.Rule) {
 	for _, rule := range e.Config.Rules {
 		names, ok := rule.TwinNamespaces(e.Config.Naming(rule.Direction, e.ClusterID))
 		if !ok {
@@ -105,12 +114,7 @@ func (e *Engine) begin(ctx context.Context, book *ledger.Ledger) (removed []ledg
 			Direction: rule.Direction, OnRemoval: rule.OnRemoval, Namespaces: names,
 		})
 	}
-	err = e.retry(ctx, func() error {
-		var err error
-		removed, err = book.Begin(ctx, rules)
-		return err
-	})
-	return removed, err
+	return rules
 }
 
 // twinNamespaces returns the namespaces in which the twins of rules belong; nil: any.

@@ -237,8 +237,16 @@ func (e *epoch) lookAgain(ctx context.Context, key, place types.NamespacedName) 
 
 // read reads what is at a place, live; nil: nothing.
 func (e *epoch) read(ctx context.Context, place types.NamespacedName) (*unstructured.Unstructured, error) {
-	found, err := e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
-		Get(ctx, place.Name, metav1.GetOptions{})
+	return readObject(ctx, e.to, e.plan.twin, place)
+}
+
+// readSource reads a source, live; nil: there is none.
+func (e *epoch) readSource(ctx context.Context, key types.NamespacedName) (*unstructured.Unstructured, error) {
+	return readObject(ctx, e.from, e.plan.source, key)
+}
+
+func readObject(ctx context.Context, s *side, r cluster.Resource, key types.NamespacedName) (*unstructured.Unstructured, error) {
+	found, err := s.Dynamic().Resource(r.GroupVersionResource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

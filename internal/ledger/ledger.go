@@ -84,6 +84,8 @@ type Ledger struct {
 	mu      sync.Mutex
 	content content
 	version string // resourceVersion of the ConfigMap; empty: it does not exist yet
+	// readOnly ledgers are never written.
+	readOnly bool
 
 	batch *batch // RecordCrossed calls that share the next write; nil: none
 }
@@ -108,10 +110,13 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Check is Open without writing anything: whether a run with these options would be refused.
-func Check(ctx context.Context, o Options) error {
-	_, err := newLedger(o).read(ctx, o)
-	return err
+// Read is Open for those who only look: whether a run with these options would be refused, and what it would find. The
+// ledger can't be written; one that does not exist yet reads as a new one.
+func Read(ctx context.Context, o Options) (*Ledger, error) {
+	l := newLedger(o)
+	l.readOnly = true
+	_, err := l.read(ctx, o)
+	return l, err
 }
 
 func newLedger(o Options) *Ledger {
@@ -169,6 +174,9 @@ func (l *Ledger) load(stored *unstructured.Unstructured) error {
 // save writes the content, unless the ConfigMap changed since it was read. The caller holds the lock, or has the
 // ledger for itself.
 func (l *Ledger) save(ctx context.Context) error {
+	if l.readOnly {
+		return fmt.Errorf("write the ledger, %s: it was opened to be read only", l.where)
+	}
 	text, err := json.MarshalIndent(l.content, "", "  ")
 	if err != nil {
 		return err
@@ -227,29 +235,41 @@ func (l *Ledger) update(ctx context.Context, change func(*content) (changed bool
 // stay in the ledger until Forget. Namespaces that twins no longer belong in are remembered until ForgetFormer.
 func (l *Ledger) Begin(ctx context.Context, rules []Rule) (removed []Rule, err error) {
 	err = l.update(ctx, func(c *content) bool {
-		merged := slices.Clone(rules)
-		removed = nil
-		for _, old := range c.Rules {
-			at := slices.IndexFunc(rules, func(r Rule) bool {
-				return r.Name == old.Name && r.Kind == old.Kind && r.Group == old.Group && r.Direction == old.Direction
-			})
-			former := slices.Concat(old.Former, old.Namespaces)
-			slices.Sort(former)
-			former = slices.Compact(former)
-			if at < 0 {
-				old.Namespaces, old.Former = nil, former
-				removed, merged = append(removed, old), append(merged, old)
-			} else if !slices.Contains(rules[at].Namespaces, Anywhere) {
-				merged[at].Former = subtract(former, rules[at].Namespaces)
-			}
-		}
-		slices.SortFunc(merged, func(a, b Rule) int { return cmp.Compare(a.Name, b.Name) })
 		before, _ := json.Marshal(c.Rules)
-		after, _ := json.Marshal(merged)
-		c.Rules = merged
+		removed = c.begin(rules)
+		after, _ := json.Marshal(c.Rules)
 		return string(before) != string(after)
 	})
 	return removed, err
+}
+
+// Rehearse is Begin for those who only look: nothing is written.
+func (l *Ledger) Rehearse(rules []Rule) (removed []Rule) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.content.begin(rules)
+}
+
+// begin takes in the rules that run from now on, and returns those that are not among them any more.
+func (c *content) begin(rules []Rule) (removed []Rule) {
+	merged := slices.Clone(rules)
+	for _, old := range c.Rules {
+		at := slices.IndexFunc(rules, func(r Rule) bool {
+			return r.Name == old.Name && r.Kind == old.Kind && r.Group == old.Group && r.Direction == old.Direction
+		})
+		former := slices.Concat(old.Former, old.Namespaces)
+		slices.Sort(former)
+		former = slices.Compact(former)
+		if at < 0 {
+			old.Namespaces, old.Former = nil, former
+			removed, merged = append(removed, old), append(merged, old)
+		} else if !slices.Contains(rules[at].Namespaces, Anywhere) {
+			merged[at].Former = subtract(former, rules[at].Namespaces)
+		}
+	}
+	slices.SortFunc(merged, func(a, b Rule) int { return cmp.Compare(a.Name, b.Name) })
+	c.Rules = merged
+	return removed
 }
 
 // Former returns the remote namespaces, or Anywhere, in which twins of a rule may be left although none belongs there.
@@ -321,15 +341,11 @@ func (l *Ledger) RecordCRD(ctx context.Context, direction boundary.Direction, gr
 // TakeMassDeletionAllowance reports, from a live read, whether somebody allowed the held deletes of the flow that runs
 // these rules, and takes the allowance away: it holds for what is held now.
 func (l *Ledger) TakeMassDeletionAllowance(ctx context.Context, rules []string) (bool, error) {
-	stored, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
-	if err != nil {
-		return false, fmt.Errorf("read the ledger, %s: %w", l.where, err)
+	value, err := l.allowance(ctx, rules)
+	if err != nil || value == "" {
+		return false, err
 	}
-	value, ok := stored.GetAnnotations()[AllowMassDeletion]
-	if !ok || value != "*" && !slices.Contains(rules, value) {
-		return false, nil
-	}
-	if value == "*" {
+	if value == "*" || l.readOnly {
 		return true, nil // other flows may want it too
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{AllowMassDeletion: nil}}})
@@ -340,6 +356,22 @@ func (l *Ledger) TakeMassDeletionAllowance(ctx context.Context, rules []string) 
 		return false, fmt.Errorf("take the allowance off the ledger, %s: %w", l.where, err)
 	}
 	return true, nil
+}
+
+// allowance returns the value of the annotation that lets the held deletes of a flow go on; empty: it does not.
+func (l *Ledger) allowance(ctx context.Context, rules []string) (string, error) {
+	stored, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) && l.readOnly:
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read the ledger, %s: %w", l.where, err)
+	}
+	value := stored.GetAnnotations()[AllowMassDeletion]
+	if value != "*" && !slices.Contains(rules, value) {
+		return "", nil
+	}
+	return value, nil
 }
 
 // Crossed reports whether a source has had a twin under a rule that leaves deleted twins deleted.

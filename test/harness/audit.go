@@ -74,12 +74,12 @@ func (e *Env) Requests(since time.Time) []Request {
 	return all
 }
 
-// Writes returns the writes of Isthmus since a time, without its bookkeeping.
+// Writes returns the writes of Isthmus since a time, without its bookkeeping and without dry runs.
 func (e *Env) Writes(since time.Time) []Request {
 	e.T.Helper()
 	var writes []Request
 	for _, r := range e.Requests(since) {
-		if r.IsWrite() && !r.bookkeeping() {
+		if r.IsWrite() && !r.bookkeeping() && !(r.looks() && r.dryRun()) {
 			writes = append(writes, r)
 		}
 	}
@@ -156,6 +156,10 @@ func (e *Env) audit() {
 	ours := map[string]bool{} // UIDs of objects that carry our stamp, as far as the log has told
 	for _, r := range e.Requests(e.began) {
 		e.auditKind(r)
+		if r.looks() && r.IsWrite() {
+			e.auditLook(r)
+			continue
+		}
 		if !r.IsWrite() || r.bookkeeping() {
 			continue
 		}

@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/config"
+	"isthmus.dev/isthmus/internal/flow"
+	"isthmus.dev/isthmus/internal/observe"
+	"isthmus.dev/isthmus/internal/plan"
+)
+
+// exitChanges is the exit code of a plan with changes, and exitError that of every error.
+const (
+	exitError   = 1
+	exitChanges = 2
+)
+
+// exitCode is an error that says nothing and ends the process with this code.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// planOptions are the flags of isthmus plan.
+type planOptions struct {
+	syncOptions
+	output             string
+	unchanged, skipped bool
+}
+
+func newPlanCommand() *cobra.Command {
+	var o planOptions
+	cmd := &cobra.Command{
+		Use:   "plan --config FILE --cluster-id ID --remote-id ID",
+		Short: "Say what isthmus sync would do, object by object, and change nothing",
+		Long: `Say what isthmus sync would do if it started now, object by object, and change nothing.
+
+It lists both sides, decides as a run does, and asks the API servers for a dry run of each write, so that defaults,
+admission, missing rights and refusals are part of the answer. It needs the rights that isthmus sync needs, and no
+others. What a running isthmus remembers (what was observed live, what is retried) is not known to it.
+
+It ends with code 0 when nothing would be written, 2 when something would, 1 on an error.`,
+		Example: `  isthmus plan --config sync.yaml --local-kubeconfig consumer.yaml --remote-kubeconfig provider.yaml \
+    --cluster-id consumer --remote-id provider`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			if err := o.check(); err != nil {
+				return usageError(cmd, err)
+			}
+			return o.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.sides(cmd)
+	f := cmd.Flags()
+	o.massDeletion(cmd)
+	f.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
+	f.BoolVar(&o.unchanged, "show-unchanged", false, "list what is in step too")
+	f.BoolVar(&o.skipped, "show-skipped", false, "list what no rule takes too, and why")
+	return cmd
+}
+
+func (o *planOptions) check() error {
+	o.logFormat = "text"
+	if err := o.syncOptions.check(); err != nil {
+		return err
+	}
+	return checkOutput(o.output, "table")
+}
+
+// checkOutput checks --output, whose readable form is called text.
+func checkOutput(output, text string) error {
+	if output != text && output != "json" && output != "yaml" {
+		return fmt.Errorf("--output %q: expected %s, json or yaml", output, text)
+	}
+	return nil
+}
+
+func (o *planOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
+	ctx, flows, err := o.rehearsal(ctx, "isthmus-plan", stderr)
+	if err != nil {
+		return err
+	}
+	p, err := plan.Make(ctx, flows, plan.Options{Unchanged: o.unchanged, Skipped: o.skipped})
+	if err != nil {
+		return err
+	}
+	if o.output == "table" {
+		err = printPlan(stdout, p)
+	} else {
+		err = encode(stdout, o.output, p)
+	}
+	if err == nil && p.Changes {
+		err = exitCode(exitChanges)
+	}
+	return err
+}
+
+// rehearsal returns the flows that a run would have now, and a context in which whoever answers now answers to the end.
+func (o *syncOptions) rehearsal(ctx context.Context, agent string, stderr io.Writer) (context.Context, []*flow.Flow, error) {
+	file, err := config.Load(o.config)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.allowMassDeletion {
+		file.MassDeletion = boundary.MassDeletionAllow
+	}
+	file.Events = false
+	e, err := o.engine(file, agent, observe.NewLogger(stderr, slog.LevelError, false), observe.NewMetrics(version()))
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx = e.Local.Pin(e.Remote.Pin(ctx, e.Remote.Server()), e.Local.Server())
+	flows, err := e.Rehearsal(ctx)
+	return ctx, flows, err
+}
+
+// encode prints a value as JSON or YAML.
+func encode(out io.Writer, format string, value any) error {
+	if format == "json" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(value)
+	}
+	text, err := yaml.Marshal(value)
+	if err == nil {
+		_, err = out.Write(text)
+	}
+	return err
+}
+
+// printPlan prints a plan, a line an object.
+func printPlan(out io.Writer, p *plan.Plan) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(p.Entries)+len(p.Waiting) > 0 {
+		fmt.Fprintln(table, "DIRECTION\tKIND\tSOURCE\tTWIN\tPLAN\tDETAIL")
+	}
+	for _, e := range p.Entries {
+		twin := "-"
+		if e.Twin != nil {
+			twin = e.Twin.FullName()
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Direction, e.Kind, e.Source.FullName(), twin, planned(e), cmp.Or(detail(e), "-"))
+	}
+	for _, w := range p.Waiting {
+		fmt.Fprintf(table, "%s\t%s\t-\t-\twait\t%s\n", w.Direction, w.Kind, w.Why)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, note := range p.Notes {
+		fmt.Fprintln(out, "Note: "+note)
+	}
+	var summary []string
+	for _, outcome := range plan.Outcomes {
+		if n := p.Summary[outcome]; n > 0 {
+			summary = append(summary, fmt.Sprintf("%d %s", n, outcome))
+		}
+	}
+	if len(summary) == 0 {
+		summary = []string{"nothing crosses"}
+	}
+	_, err := fmt.Fprintln(out, strings.Join(summary, ", "))
+	return err
+}
+
+// planned names what becomes of an object in a word, or one a write.
+func planned(e plan.Entry) string {
+	if e.Outcome != plan.Change {
+		return string(e.Outcome)
+	}
+	var actions []string
+	for _, w := range e.Writes {
+		if w.Refused == "" {
+			actions = append(actions, w.Action)
+		}
+	}
+	return strings.Join(actions, " + ")
+}
+
+// mostPaths is how many changed paths a line shows.
+const mostPaths = 6
+
+// detail tells what a word does not.
+func detail(e plan.Entry) string {
+	var texts []string
+	for _, w := range e.Writes {
+		switch {
+		case w.Refused != "":
+			texts = append(texts, w.Action+": "+w.Refused)
+			continue
+		case w.Action == string(boundary.Apply) && len(w.Changes) == 0:
+			texts = append(texts, "ownership and stamp only")
+		}
+		var paths []string
+		for _, c := range w.Changes {
+			paths = append(paths, c.Path)
+		}
+		if more := len(paths) - mostPaths; more > 0 {
+			paths = append(paths[:mostPaths], fmt.Sprintf("and %d more", more))
+		}
+		if len(paths) > 0 {
+			texts = append(texts, strings.Join(paths, ", "))
+		}
+		if w.Why != "" && w.Action != string(boundary.Create) {
+			texts = append(texts, w.Why)
+		}
+		if w.Untried != "" {
+			texts = append(texts, "not tried, for "+w.Untried)
+		}
+	}
+	texts = append(texts, e.Warnings...)
+	if e.Why != "" {
+		texts = append(texts, e.Why)
+	}
+	if len(e.With) > 0 {
+		texts = append(texts, "it is "+strings.Join(e.With, "; "))
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,184 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/store"
+)
+
+// namespacesWait is how long a View waits for the namespaces of the twins' side; without them it says of new twins that
+// they wait for their namespace, as a run does.
+const namespacesWait = 5 * time.Second
+
+// View is what one look at both sides showed. It decides as a run that starts now would, and writes nothing: what a
+// server would make of a write, its own dry run tells.
+type View struct {
+	*Flow
+	// Source and Twin are how both sides serve the kind.
+	Source, Twin cluster.Resource
+	// Schema is what the twins' side declares; nil: anything.
+	Schema *boundary.Schema
+	// Unlisted are what a run would wait for, for it can't be listed, and why.
+	Unlisted []string
+	// Notes are what a run would warn of.
+	Notes []string
+
+	e *epoch
+	// skipped are the sources that no rule takes, if they were asked for.
+	skipped map[types.NamespacedName]*unstructured.Unstructured
+	// planned are the places where something is to change: what will be there; nil: nothing.
+	planned map[types.NamespacedName]*unstructured.Unstructured
+}
+
+// Look lists both sides. skipped: also what no rule takes. An error says why the flow could not run; IsConnection tells
+// whether a side just could not be reached. All flows of a direction have to look before the first one rehearses: what
+// one refers to may be another's.
+func (f *Flow) Look(ctx context.Context, skipped bool) (*View, error) {
+	p, err := f.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e := f.newEpoch(ctx, func(error) {}, p)
+	e.dry = []string{metav1.DryRunAll}
+	e.queue.ShutDown() // nobody works
+	v := &View{
+		Flow: f, Source: p.source, Twin: p.twin, Schema: p.schema, e: e,
+		planned: map[types.NamespacedName]*unstructured.Unstructured{},
+	}
+	if skipped {
+		v.skipped = map[types.NamespacedName]*unstructured.Unstructured{}
+	}
+	if err := v.list(ctx); err != nil {
+		return nil, err
+	}
+	if p.twin.Namespaced {
+		namespaces := f.Namespaces()
+		_ = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, namespacesWait, true, func(context.Context) (bool, error) {
+			return namespaces.Synced(), nil
+		})
+	}
+	f.mu.Lock()
+	f.state, f.epoch = State{Active: true}, e
+	f.mu.Unlock()
+	e.guard.recount()
+	if e.guard.get().Paused && e.synced() {
+		e.guard.release(ctx)
+	}
+	if crd := p.sourceCRD; crd != nil {
+		if before := f.Ledger.CRD(f.Direction, p.source.GroupResource()); before != "" && before != crd.UID {
+			v.Notes = append(v.Notes, fmt.Sprintf("the sources' CRD is another one than before (UID %s, now %s): what is absent counts as inferred", before, crd.UID))
+		}
+	}
+	if p.unseen {
+		v.Notes = append(v.Notes, "twins may be left in namespaces that no rule uses any more, but RBAC lets only those in use be listed")
+	}
+	return v, nil
+}
+
+// list fills the stores as watches do, from one complete list a scope.
+func (v *View) list(ctx context.Context) error {
+	e, p := v.e, v.e.plan
+	selector := sourceSelector(e.Rules)
+	if v.skipped != nil {
+		selector = ""
+	}
+	for _, scope := range p.sourceScopes {
+		if err := v.fill(ctx, e.from, p.source, scope, selector, e.sources.Feed(scope)); err != nil {
+			return err
+		}
+	}
+	for _, scope := range slices.Concat(p.twinScopes, p.formerScopes) {
+		feed := e.twins.Feed(scope)
+		if err := v.fill(ctx, e.to, p.twin, scope, boundary.LabelOrigin+"="+e.Identity.Cluster, feed); err != nil {
+			return err
+		}
+		if slices.Contains(p.formerScopes, scope) && !feed.Settled() {
+			feed.Pass()
+		}
+	}
+	return nil
+}
+
+// fill fills one feed. What RBAC does not let us list is noted: a run would wait for it.
+func (v *View) fill(ctx context.Context, s *side, r cluster.Resource, scope, selector string, feed *store.Feed) error {
+	ctx, err := s.trust(ctx)
+	if err != nil {
+		return err
+	}
+	objects, resourceVersion, err := s.List(ctx, r, scope, metav1.ListOptions{LabelSelector: selector})
+	if apierrors.IsForbidden(err) {
+		v.Unlisted = append(v.Unlisted, err.Error())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	items := make([]any, len(objects))
+	for i, object := range objects {
+		items[i] = object
+		if v.skipped != nil && s == v.e.from && !boundary.Keeps(v.Rules, object, v.Naming) {
+			object.SetManagedFields(nil)
+			v.skipped[nameOf(object)] = object
+		}
+	}
+	return feed.Replace(items, resourceVersion)
+}
+
+// Keys returns the sources that a run would look at, those of twins included, and those that no rule takes if Look was
+// asked for them. Those that have a twin come first, so that it is known which places they leave.
+func (v *View) Keys() []types.NamespacedName {
+	with, without := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
+	v.e.twins.Each("", func(o *unstructured.Unstructured) bool {
+		if source, ok := v.Identity.SourceOf(o); ok {
+			with[source] = true
+		}
+		return true
+	})
+	v.e.sources.Each("", func(o *unstructured.Unstructured) bool {
+		without[nameOf(o)] = true
+		return true
+	})
+	for key := range v.skipped {
+		without[key] = true
+	}
+	maps.DeleteFunc(without, func(key types.NamespacedName, _ bool) bool { return with[key] })
+	sorted := func(keys map[types.NamespacedName]bool) []types.NamespacedName {
+		return slices.SortedFunc(maps.Keys(keys), compareNames)
+	}
+	return append(sorted(with), sorted(without)...)
+}
+
+// SourceAt returns a source as it was listed, whether or not a rule takes it; nil: there is none.
+func (v *View) SourceAt(key types.NamespacedName) *unstructured.Unstructured {
+	if source := v.e.sources.Get(key); source != nil {
+		return source
+	}
+	return v.skipped[key]
+}
+
+// TwinAt returns a twin as it was listed; nil: there is none.
+func (v *View) TwinAt(place types.NamespacedName) *unstructured.Unstructured {
+	return v.e.twins.Get(place)
+}
+
+// IsConnection reports whether an error of Look is about reaching a server rather than an answer.
+func IsConnection(err error) bool { return isConnection(err) }
+
+// IsReplaced reports whether an error of Look says that a cluster is another one than before.
+func IsReplaced(err error) bool {
+	var replaced *replacedError
+	return errors.As(err, &replaced)
+}
