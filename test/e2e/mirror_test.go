@@ -151,9 +151,9 @@ func TestM2_MirrorOfANamespacedKind(t *testing.T) {
 	for i := int64(1); i <= 3; i++ {
 		source := e.Remote.Patch(widgets, far, "one", fmt.Sprintf("spec: {size: %d}", i))
 		e.Eventually(func() error { return is(mirror(), i, "spec", "size") })
-		e.Always(200*time.Millisecond, func() error { return honest(mirror()) })
+		e.Always(200*time.Millisecond, func() error { return honest(mirror(), i) })
 		e.Remote.Patch(widgets, far, "one", seenStatus(source.GetGeneration(), i), "status")
-		e.Eventually(func() error { return current(mirror()) })
+		e.Eventually(func() error { return current(mirror(), i, 4) })
 	}
 	p = restartsAtRest(e, p, config)
 	// An embedded object keeps its own, and a status that goes, goes.

@@ -239,7 +239,7 @@ func TestT5_ARemoteThatIsAway(t *testing.T) {
 	proxy := r.b.Proxy(r.b.Remote)
 	proxy.Cut()
 	r.kubeconfig = proxy.Kubeconfig
-	p = r.run("", r.a, r.b)
+	r.run("", r.a, r.b)
 	r.a.Eventually(func() error { return r.status("one", "a") })
 	proxy.Mend()
 	r.a.Eventually(func() error { return r.status("one", nil) })
