@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"isthmus.dev/isthmus/internal/controlplane"
 	"isthmus.dev/isthmus/test/harness"
 )
 
@@ -354,4 +355,88 @@ func TestP1_AdoptAFormerClusterID(t *testing.T) {
 	if err := is(e.Remote.Get(widgets, far, "one"), nil, "spec", "note"); err != nil {
 		t.Error(err)
 	}
+}
+
+// An adoption that is killed in the middle is finished by the next run, and nothing is made anew.
+func TestP1_AnInterruptedAdoption(t *testing.T) {
+	t.Parallel()
+	e := harness.New(t)
+	e.Both(harness.WidgetCRD("example.io"))
+	ns, host := e.Namespace("a"), e.Namespace("host")
+	config := virtual(host, []string{ns}, widgetsOut)
+	const count = 40
+	uids := map[string]types.UID{}
+	for _, name := range numbered(count) {
+		source := e.Local.Create(widget(ns, name, "{size: 1, note: here}"))
+		copied := byKupe(source, host).put(t, e.Remote, widgets, source, host, hostName(ns, name), "spec: {size: 1, note: here}")
+		uids[hostName(ns, name)] = copied.GetUID()
+		e.Adopted(copied.GetUID())
+	}
+	ours := func() (n int) { return len(e.Remote.List(widgets, host, "isthmus.dev/origin="+e.ID)) }
+	e.KillAdoption(config, "kupe", func() bool { return ours() > 1 })
+	if n := ours(); n < 2 || n == count {
+		t.Errorf("it was not interrupted half-way: %d of %d are adopted", n, count)
+	}
+	if out, code := e.Adopt(config, "kupe", "--yes"); code != 0 || strings.Contains(out, "create") || strings.Contains(out, "refused") {
+		t.Fatalf("again: code %d\n%s", code, out)
+	}
+	for _, twin := range e.Remote.List(widgets, host, "") {
+		if twin.GetUID() != uids[twin.GetName()] {
+			t.Errorf("%s was made anew", twin.GetName())
+		}
+		if got := strings.Join(managers(&twin), " "); got != "isthmus/Apply" {
+			t.Errorf("the managers of %s are %s", twin.GetName(), got)
+		}
+	}
+	if n := ours(); n != count {
+		t.Errorf("%d of %d are adopted", n, count)
+	}
+	inStep(e, config)
+	e.Local.Patch(widgets, ns, "w00", "spec: {note: null}")
+	e.Eventually(func() error { return is(e.Remote.Get(widgets, host, hostName(ns, "w00")), nil, "spec", "note") })
+}
+
+// The sources' cluster was replaced by another one, in which the same objects have other UIDs: without a word about it
+// nothing is taken over; with it names tell what belongs together.
+func TestP1F7_AdoptAfterAReplacedCluster(t *testing.T) {
+	e := harness.NewOwn(t, controlplane.Options{})
+	e.Both(harness.WidgetCRD("example.io"))
+	ns := e.Namespace("a")
+	config := widgetRule(ns)
+	p := e.Start(config)
+	makeWidgets(e, ns, "one", "two", "gone")
+	before, former := uidsOf(e, ns), string(e.Local.Get("namespaces", "", "kube-system").GetUID())
+	p.Kill()
+
+	e.Replace(e.Local)
+	e.Local.Apply(harness.WidgetCRD("example.io"))
+	e.Local.Apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: " + ns + "}\n")
+	for _, name := range []string{"one", "two", "new"} {
+		e.Local.Create(widget(ns, name, "{size: 1}"))
+	}
+	e.Local.Patch(widgets, ns, "two", "spec: {size: 2}")
+	origin := "origin=" + e.ID
+	out, code := e.Adopt(config, origin, "--yes")
+	if code != 1 {
+		t.Errorf("without --replaced-cluster: code %d", code)
+	}
+	says(t, out, ns+"/one", "refused", "comes from another cluster", former, "--replaced-cluster "+former)
+	if out, code := e.Adopt(config, origin, "--replaced-cluster", "another", "--yes"); code != 1 {
+		t.Errorf("with another UID: code %d\n%s", code, out)
+	}
+	e.Adopted(before["one"], before["two"])
+	out, code = e.Adopt(config, origin, "--replaced-cluster", former, "--yes")
+	if code != 0 {
+		t.Errorf("with the UID: code %d\n%s", code, out)
+	}
+	says(t, out, ns+"/one", "adopted", "from the cluster that this one replaced")
+	says(t, out, ns+"/new", "create")
+	says(t, out, ns+"/gone", "left", "its source is gone")
+
+	e.Start(config)
+	crossed(e, ns, "new")
+	e.Eventually(func() error { return is(e.Remote.Get(widgets, ns, "two"), 2, "spec", "size") })
+	stays(e, time.Second, ns, before) // the one whose source is gone too: it is the former cluster's
+	e.Local.Delete(widgets, ns, "one")
+	gone(e, ns, "one")
 }

@@ -4,7 +4,9 @@ package harness
 
 import (
 	"net/http"
+	"os/exec"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -13,14 +15,44 @@ import (
 // isthmus sync, and returns what it printed and its exit code.
 func (e *Env) Adopt(config, from string, flags ...string) (output string, code int) {
 	e.T.Helper()
+	return Run(e.T, append(e.adoption(config, from), flags...)...)
+}
+
+// KillAdoption runs isthmus adopt --yes and kills it (SIGKILL) as soon as when returns true.
+func (e *Env) KillAdoption(config, from string, when func() bool) {
+	e.T.Helper()
+	cmd := exec.Command(Binary(e.T), append(e.adoption(config, from), "--yes")...)
+	cmd.SysProcAttr = childAttributes()
+	if err := cmd.Start(); err != nil {
+		e.T.Fatalf("start isthmus adopt: %v", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
+	for deadline := time.Now().Add(Patience); !when() && time.Now().Before(deadline); {
+		select {
+		case <-done:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	_ = cmd.Process.Kill()
+	<-done
+}
+
+// adoption grants the RBAC and returns the arguments of isthmus adopt.
+func (e *Env) adoption(config, from string) []string {
+	e.T.Helper()
 	file := e.WriteConfig(config)
 	e.Allow(config)
 	e.GrantRBAC(file)
-	return Run(e.T, append([]string{
+	return []string{
 		"adopt", "--from", from, "--config", file,
 		"--local-kubeconfig", e.LocalKubeconfig(), "--remote-kubeconfig", e.RemoteKubeconfig(),
 		"--cluster-id", e.ID, "--remote-id", "remote", "--instance", e.ID,
-	}, flags...)...)
+	}
 }
 
 // Adopted declares the objects that isthmus adopt may take over in this test: it alone, and these alone.
