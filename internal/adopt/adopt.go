@@ -168,10 +168,19 @@ func (r *run) source(ctx context.Context, source *unstructured.Unstructured) err
 		if nameOf(twin) == place || !r.Former.Elsewhere(twin, source, r.f.Direction, r.f.Identity) {
 			continue
 		}
-		r.tell(Row{r.f.Name(), boundary.FormatName(key), boundary.FormatName(nameOf(twin)), Left, fmt.Sprintf(
-			"is of %s at another place than %s, where the file puts it: delete it when nothing uses it any more, or change the file and run this again", r.Former, boundary.FormatName(place))})
+		r.tell(Row{r.f.Name(), boundary.FormatName(key), boundary.FormatName(nameOf(twin)), Left, r.elsewhere(twin, place, a.Rule)})
 	}
 	return nil
+}
+
+// elsewhere says why the former system's copy of a source can't be taken over where it is, and what to do.
+func (r *run) elsewhere(twin *unstructured.Unstructured, place types.NamespacedName, rule *boundary.Rule) string {
+	if rule.HostNamespace != "" && twin.GetNamespace() == rule.HostNamespace {
+		return fmt.Sprintf("is of %s under a name that can't be kept: in a shared host namespace each system ends names in a hash of its own, and here it is %s. "+
+			"Before isthmus sync creates that, take off the finalizers that would undo what it stands for, and delete it", r.Former, boundary.FormatName(place))
+	}
+	return fmt.Sprintf("is of %s at another place than %s, where the file puts it: delete it when nothing uses it any more, or change the file and run this again",
+		r.Former, boundary.FormatName(place))
 }
 
 var results = map[boundary.AdoptOutcome]Result{

@@ -92,3 +92,65 @@ func TestF5_VClusterFile(t *testing.T) {
 		})
 	}
 }
+
+// A configuration of the generic sync plugin with every field that it has is taken as it is.
+func TestF5_EveryFieldOfTheGenericSyncPlugin(t *testing.T) {
+	const text = `version: v1
+log_level: debug
+events_enabled: true
+max_concurrent_reconciles: 100
+disable_event_filtering: true
+globalFilters:
+  include: [{namespace: "team-*", resources: [Secret, argoproj.io/v1alpha1/Application]}, {namespace: "*", resources: [Service]}]
+  exclude: [{namespace: team-scratch}]
+globalExtraLabels: {example.io/tenant: acme}
+syncResources:
+- apiVersion: argoproj.io/v1alpha1
+  kind: Application
+  direction: toHost
+  mode: sync
+  statusSync: false
+  hostNamespace: argocd
+  selector:
+    matchLabels: {example.io/deploy: "yes"}
+    matchNamespaces: [team-a, team-b]
+    excludeNamespaces: [team-c]
+  selectorIncludeOwnerLabels: false
+  patches:
+  - {path: "spec.sources[*].ref", type: none}
+  - {path: "spec.sources[0].name", type: rewriteName}
+  - {path: spec.destination.namespace, type: rewriteNamespace}
+  - {path: spec.ref, type: rewriteRef}
+  - {path: spec.gateway, type: rewriteHostRef}
+  - {path: spec.selector, type: rewriteLabelSelector}
+  extraLabels: {example.io/from: shop}
+  enforceTenantProject: true
+  hostOwnedFields: [operation]
+- {apiVersion: v1, kind: Service, direction: toHost, mode: mirror, statusSync: true}
+- {apiVersion: v1, kind: Secret, direction: fromHost, targetNamespace: platform, virtualControlledBy: true, selector: {matchNamespaces: [vcluster-acme--shop]}}
+- {apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, direction: fromHost, mode: mirror, selector: {matchNamespaces: ["*"]}}
+`
+	shop := boundary.VirtualCluster{Name: "shop", HostNamespace: "vcluster-acme--shop"}
+	c, err := ParsePlugin("f", []byte(text), shop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, service, secret, class := c.Rules[0], c.Rules[1], c.Rules[2], c.Rules[3]
+	for what, ok := range map[string]bool{
+		"the level":             c.LogLevel == LogDebug && c.Events,
+		"the workers":           app.Workers == 100,
+		"the tenant":            app.TenantProject == "acme",
+		"the shared namespace":  app.HostNamespace == "argocd",
+		"the labels":            app.ExtraLabels["example.io/tenant"] == "acme" && app.ExtraLabels["example.io/from"] == "shop",
+		"the filters":           app.Namespaces.Admits("team-a") && !app.Namespaces.Admits("team-c") && !app.Namespaces.Admits("team-scratch"),
+		"a mirror to the host":  service.Mode == boundary.ModeSync && !service.ReturnStatus,
+		"an import":             secret.Direction == boundary.FromRemote && secret.TargetNamespace == "platform" && secret.VirtualControlledBy,
+		"a mirror":              class.Mode == boundary.ModeMirror,
+		"the patches":           app.Patches != nil,
+		"the host-owned fields": len(app.RemoteOwned) == 1,
+	} {
+		if !ok {
+			t.Errorf("%s: %+v", what, c)
+		}
+	}
+}

@@ -48,6 +48,9 @@ func NewLogger(w io.Writer, level Level, json bool) *slog.Logger {
 		if l, ok := a.Value.Any().(slog.Level); ok && len(groups) == 0 && a.Key == slog.LevelKey && l == LevelTrace {
 			a.Value = slog.StringValue("TRACE")
 		}
+		if texts, ok := a.Value.Any().([]string); ok && !json { // as text they would run into each other
+			a.Value = slog.StringValue(strings.Join(texts, "; "))
+		}
 		return a
 	}}
 	if json {

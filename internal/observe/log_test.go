@@ -40,6 +40,16 @@ func TestLoggerLevels(t *testing.T) {
 }
 
 // F4: the client libraries log bodies at verbosity 8 and up; none of our levels may turn that on.
+func TestLoggerSeparatesTexts(t *testing.T) {
+	for asJSON, want := range map[bool]string{false: `reasons="one thing; another"`, true: `"reasons":["one thing","another"]`} {
+		var out strings.Builder
+		NewLogger(&out, LevelInfo, asJSON).Info("x", "reasons", []string{"one thing", "another"})
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s instead of %s", out.String(), want)
+		}
+	}
+}
+
 func TestF4_ClientLibrariesLogNoBodies(t *testing.T) {
 	var out bytes.Buffer
 	RouteClientLogs(NewLogger(&out, LevelTrace, false))

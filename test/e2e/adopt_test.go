@@ -357,6 +357,29 @@ func TestP1_AdoptAFormerClusterID(t *testing.T) {
 	}
 }
 
+// In a shared host namespace the plugin's names can't be kept: the report says what to do, and nothing is written.
+func TestN1_AdoptInASharedHostNamespace(t *testing.T) {
+	t.Parallel()
+	e := harness.New(t)
+	e.Both(harness.WidgetCRD("example.io"))
+	ns, host, shared := e.Namespace("a"), e.Namespace("host"), e.Namespace("shared")
+	config := virtual(host, []string{ns}, widgetsOut+"hostNamespace: "+shared)
+	source := e.Local.Create(widget(ns, "one", "{size: 1}"))
+	made := byKupe(source, host)
+	made.labels["vcluster.loft.sh/managed-by"] = host
+	copied := made.put(t, e.Remote, widgets, source, shared, "one-x-a-x-shop-0123456789", "spec: {size: 1}")
+	began := time.Now()
+	out, code := e.Adopt(config, "kupe", "--yes")
+	if code != 0 {
+		t.Errorf("code %d\n%s", code, out)
+	}
+	says(t, out, ns+"/one", sharedName(host, ns, "one"), "create")
+	says(t, out, ns+"/one", copied.GetName(), "left", "under a name that can't be kept", shared+"/"+sharedName(host, ns, "one"), "delete it")
+	if writes := e.Writes(began); len(writes) > 0 {
+		t.Errorf("written: %v", writes)
+	}
+}
+
 // An adoption that is killed in the middle is finished by the next run, and nothing is made anew.
 func TestP1_AnInterruptedAdoption(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,17 @@
 //go:build unix
 
 // Package e2e proves the contract on real control planes, clause by clause: each test carries its clause in its name.
+//
+// The rows of the deletion table (chapter D) are proven by:
+//
+//	cluster can't be read, another one     TestD2_WhileASideIsDown, TestF7_AnotherClusterBehindTheAddress, TestF7_KubeconfigThatNamesAnotherCluster
+//	CRD going, gone, another; not served   TestF7_CRDOfTheSourcesGoes, TestF7_ImportsStayWhenTheirCRDGoes, TestS7_TheCRDGoesOnTheSourcesSide
+//	error, pair not ready, not read yet    TestF6_403MissingRights, TestF6_NamespaceTerminatingThenMissing, TestF5_BadConfigurationEndsTheProcess
+//	rule removed, or renamed               TestD5_RemovedRules, TestD5_ImportsOfARemovedRule, TestD5_RenamedRuleRestampsInPlace
+//	namespace pair changed                 TestD2_ChangedNamespacePair, TestD2_ChangedNamespacePairWithoutRBAC
+//	more than half, inferred               TestF8_InferredMassDeletionPauses, TestD2F7F8_TheSourcesClusterIsRestored
+//	terminating, deleted, not selected     TestD2_SettledAlike, TestD1_DeletesAreBoundAndHonourTheTwinsFinalizers, TestS5_DeselectionRemovesTheTwin
+//	back under another UID                 TestD2_SettledAlike, TestD2F7F8_TheSourcesClusterIsRestored
 package e2e
 
 import (
