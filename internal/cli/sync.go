@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -104,22 +105,22 @@ func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGHUP)
+	defer signal.Stop(again)
 	file, err := config.Load(o.config)
 	if err != nil {
 		return err
 	}
-	if o.allowMassDeletion {
-		file.MassDeletion = boundary.MassDeletionAllow
-	}
-	level, err := observe.ParseLevel(string(file.LogLevel))
-	if err != nil {
+	var level slog.LevelVar
+	if err := o.apply(file, &level); err != nil {
 		return err
 	}
 	listener, err := observe.Listen(o.listen)
 	if err != nil {
 		return err
 	}
-	log, metrics := observe.NewLogger(stderr, level, o.logFormat == "json"), observe.NewMetrics(version())
+	log, metrics := observe.NewLogger(stderr, &level, o.logFormat == "json"), observe.NewMetrics(version())
 	e, err := o.engine(file, "isthmus", log, metrics)
 	if err != nil {
 		if listener != nil {
@@ -131,9 +132,33 @@ func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 	defer cancel()
 	served := make(chan error, 1)
 	go func() { served <- observe.Serve(ctx, listener, metrics.Registry(), e.Ready) }()
+	go config.Watch(ctx, o.config, file.Hash, again, func(c *config.Config, err error) {
+		if err == nil {
+			err = o.apply(c, &level)
+		}
+		if err != nil {
+			e.ReloadFailed(err)
+			return
+		}
+		log.Info("The configuration was read again", "file", o.config, "hash", c.Hash)
+		e.Reload(c)
+	})
 	err = e.Run(ctx)
 	cancel()
 	return errors.Join(err, <-served)
+}
+
+// apply puts into force what a file says of the process itself, and in the file what the flags say.
+func (o *syncOptions) apply(file *config.Config, level *slog.LevelVar) error {
+	l, err := observe.ParseLevel(string(file.LogLevel))
+	if err != nil {
+		return err
+	}
+	level.Set(l)
+	if o.allowMassDeletion {
+		file.MassDeletion = boundary.MassDeletionAllow
+	}
+	return nil
 }
 
 // engine makes the engine that carries what a file names, between the clusters that the flags name. agent is how it

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -31,6 +33,8 @@ type Config struct {
 	Events bool
 	// Plugin is what a vCluster plugin is told besides.
 	Plugin Plugin
+	// Hash tells the file that it was loaded from apart from others.
+	Hash string
 }
 
 // Plugin are the settings of a vCluster plugin.
@@ -47,6 +51,19 @@ type Plugin struct {
 // Load reads and compiles a file: one of our own, or a vcluster.yaml with the configuration of a plugin. Faults of its
 // content come as Errors.
 func Load(path string) (*Config, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := Parse(filepath.ToSlash(path), data)
+	if err != nil {
+		return nil, err
+	}
+	c.Hash = hashOf(data)
+	return c, nil
+}
+
+func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
@@ -56,7 +73,13 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration %s: %w", path, err)
 	}
-	return Parse(filepath.ToSlash(path), data)
+	return data, nil
+}
+
+// hashOf returns the Config.Hash of a text.
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
 }
 
 // Parse compiles a file's text; name is what messages call it. Its error is of type Errors, and holds all faults.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,51 +40,82 @@ type Options struct {
 // Engine runs a configuration between two clusters.
 type Engine struct {
 	Options
+	changed chan struct{} // there is a configuration that Run has not taken yet
 
 	made func() // tells the siblings that the flows are made, or can't be for now
 
 	mu      sync.Mutex
-	flows   []*flow.Flow
-	waiting string // why there are no flows yet
+	wanted  *config.Config
+	running []*task
+	waiting string // what a start, or a change of the configuration, waits for; empty: nothing
+	refused error  // why the file as it is now is not what runs; nil: it is
 }
 
 // New makes an Engine; Run runs it.
 func New(o Options) *Engine {
-	return &Engine{Options: o, waiting: "starting", made: o.Siblings.Expect(o.RemoteID)}
+	o.Metrics.SetReload(true, time.Now())
+	return &Engine{
+		Options: o, changed: make(chan struct{}, 1), wanted: o.Config, waiting: "starting", made: o.Siblings.Expect(o.RemoteID),
+	}
 }
 
-// Run runs the flows until ctx ends. A cluster that can't be reached is waited for; an error is one that waiting does not
-// help, such as a ledger of another cluster.
+// Run runs the flows until ctx ends; then it may be called again. A cluster that can't be reached is waited for; an error
+// is one that waiting does not help, such as a ledger of another cluster.
 func (e *Engine) Run(ctx context.Context) error {
 	defer e.made()
 	book, err := e.openLedger(ctx)
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	removed, err := e.begin(ctx, book)
-	if err != nil || ctx.Err() != nil {
-		return err
+	r := e.newRun(ctx, book)
+	defer r.close()
+	for {
+		if err := r.take(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			e.Logger.Info("Stopped")
+			return nil
+		case <-e.changed:
+		}
 	}
-	var flows []*flow.Flow
-	for _, w := range e.ways(book.LocalUID(), book.RemoteUID()) {
-		events := observe.NewEvents(w.from.Clientset(), "isthmus", e.Config.Events)
-		events.LogTo(e.Logger)
-		defer events.Shutdown()
-		flows = append(flows, e.flowsOf(ctx, w, flow.Options{Ledger: book, Events: events, Siblings: e.Siblings}, removed)...)
-	}
-	e.made()
-	e.mu.Lock()
-	e.flows, e.waiting = flows, ""
-	e.mu.Unlock()
+}
 
-	var running sync.WaitGroup
-	for _, f := range flows {
-		running.Go(func() { f.Run(ctx) })
+// Reload gives Run another configuration, or the next call of Run its first. Flows of which nothing changed go on
+// untouched, and rules that are gone are wound down. It returns at once.
+func (e *Engine) Reload(c *config.Config) {
+	e.mu.Lock()
+	e.wanted, e.refused = c, nil
+	e.mu.Unlock()
+	e.Metrics.SetReload(true, time.Now())
+	select {
+	case e.changed <- struct{}{}:
+	default: // Run will take the latest
 	}
-	running.Wait()
-	<-ctx.Done()
-	e.Logger.Info("Stopped")
-	return nil
+}
+
+// ReloadFailed tells that a new configuration can't be used: the one before goes on.
+func (e *Engine) ReloadFailed(err error) {
+	e.mu.Lock()
+	e.refused = err
+	e.mu.Unlock()
+	e.Metrics.SetReload(false, time.Now())
+	e.Logger.Warn("The new configuration is refused, and the one before goes on", "error", err)
+}
+
+// latest returns the configuration that is to run.
+func (e *Engine) latest() *config.Config {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.wanted
+}
+
+// tasks returns the flows that run.
+func (e *Engine) tasks() []*task {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running
 }
 
 // Idle returns the flows of the configuration's rules without running them, after checking that the ledger, if there is
@@ -103,7 +135,7 @@ func (e *Engine) Rehearsal(ctx context.Context) ([]*flow.Flow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.idle(ctx, o, book, book.Rehearse(e.rules())), nil
+	return e.idle(ctx, o, book, book.Rehearse(e.ledgerRules(e.Config))), nil
 }
 
 // look asks both clusters who they are, and reads the ledger.
@@ -117,8 +149,12 @@ func (e *Engine) look(ctx context.Context) (ledger.Options, *ledger.Ledger, erro
 }
 
 func (e *Engine) idle(ctx context.Context, o ledger.Options, book *ledger.Ledger, removed []ledger.Rule) (flows []*flow.Flow) {
-	for _, w := range e.ways(o.LocalUID, o.RemoteUID) {
-		flows = append(flows, e.flowsOf(ctx, w, flow.Options{Ledger: book}, removed)...)
+	for _, w := range e.ways(e.Config, o.LocalUID, o.RemoteUID) {
+		n := e.namespacesOf(ctx, w, func(string) {})
+		base := flow.Options{Ledger: book, Namespaces: n.get, References: &flow.References{}}
+		for _, f := range e.flowsOf(w, base, removed) {
+			flows = append(flows, flow.New(f))
+		}
 	}
 	return flows
 }
@@ -191,10 +227,16 @@ func (e *Engine) retry(ctx context.Context, try func() error) error {
 // it unready: the notes, its metric and the log tell. A cluster that was replaced by another one does.
 func (e *Engine) Ready() (notes []string, err error) {
 	e.mu.Lock()
-	flows, waiting := e.flows, e.waiting
+	flows, waiting, refused := e.running, e.waiting, e.refused
 	e.mu.Unlock()
-	if waiting != "" {
+	if refused != nil {
+		notes = append(notes, "the new configuration is refused, and the one before goes on: "+firstLine(refused))
+	}
+	switch {
+	case waiting != "" && flows == nil:
 		return nil, errors.New(waiting)
+	case waiting != "":
+		notes = append(notes, "the new configuration is not in force yet: "+waiting)
 	}
 	for _, c := range []*cluster.Cluster{e.Local, e.Remote} {
 		if h := c.Health(); !h.Reached {
@@ -211,4 +253,12 @@ func (e *Engine) Ready() (notes []string, err error) {
 		}
 	}
 	return notes, nil
+}
+
+func firstLine(err error) string {
+	line, _, more := strings.Cut(err.Error(), "\n")
+	if more {
+		line += " …"
+	}
+	return line
 }

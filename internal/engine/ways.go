@@ -1,14 +1,12 @@
 package engine
 
 import (
-	"context"
 	"slices"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"isthmus.dev/isthmus/internal/boundary"
-	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/config"
 	"isthmus.dev/isthmus/internal/flow"
 	"isthmus.dev/isthmus/internal/ledger"
 )
@@ -19,14 +17,17 @@ type way struct {
 	from, to         flow.End
 	identity         boundary.Identity
 	naming           boundary.Naming
+	rules            []*boundary.Rule
 	createNamespaces bool
+	massDeletion     boundary.MassDeletion
 }
 
-// ways returns both directions between clusters whose namespaces kube-system have these UIDs.
-func (e *Engine) ways(localUID, remoteUID string) []way {
+// ways returns both directions in which a configuration's objects cross, between clusters whose namespaces kube-system
+// have these UIDs.
+func (e *Engine) ways(c *config.Config, localUID, remoteUID string) []way {
 	local, remote := flow.End{Cluster: e.Local, UID: localUID}, flow.End{Cluster: e.Remote, UID: remoteUID}
 	both := []way{
-		{direction: boundary.ToRemote, from: local, to: remote, createNamespaces: e.Config.CreateNamespaces,
+		{direction: boundary.ToRemote, from: local, to: remote, createNamespaces: c.CreateNamespaces,
 			identity: boundary.Identity{Cluster: e.ClusterID, ClusterUID: local.UID}},
 		{direction: boundary.FromRemote, from: remote, to: local, createNamespaces: true,
 			identity: boundary.Identity{Cluster: e.RemoteID, ClusterUID: remote.UID}},
@@ -34,49 +35,26 @@ func (e *Engine) ways(localUID, remoteUID string) []way {
 	for i := range both {
 		w := &both[i]
 		w.identity.Home, w.identity.Instance = e.ClusterID, e.Instance
-		w.naming = e.Config.Naming(w.direction, e.ClusterID)
+		w.naming = c.Naming(w.direction, e.ClusterID)
+		w.rules = slices.DeleteFunc(slices.Clone(c.Rules), func(r *boundary.Rule) bool { return r.Direction != w.direction })
+		w.massDeletion = c.MassDeletion
 	}
 	return both
 }
 
-// flowsOf makes the flows of a direction, one a kind. base holds what they have in common, and the ledger if they are
-// to run.
-func (e *Engine) flowsOf(ctx context.Context, w way, base flow.Options, removed []ledger.Rule) []*flow.Flow {
-	rules := slices.DeleteFunc(slices.Clone(e.Config.Rules), func(r *boundary.Rule) bool { return r.Direction != w.direction })
+// flowsOf says how the flows of a direction run, one a kind. base holds what they have in common, and the ledger if they
+// are to run.
+func (e *Engine) flowsOf(w way, base flow.Options, removed []ledger.Rule) []flow.Options {
 	removed = slices.DeleteFunc(slices.Clone(removed), func(r ledger.Rule) bool { return r.Direction != w.direction })
-	kinds := kindsOf(rules, removed)
-	if len(kinds) == 0 {
-		return nil
-	}
-	namespaces := sync.OnceValue(func() *cluster.Namespaces {
-		names := twinNamespaces(rules, w.naming)
-		standing := w.direction == boundary.ToRemote && slices.Contains(names, e.Standing)
-		names = slices.DeleteFunc(names, func(name string) bool { return standing && name == e.Standing })
-		known := w.to.WatchNamespaces(ctx, names, func(name string) {
-			e.mu.Lock()
-			flows := e.flows
-			e.mu.Unlock()
-			for _, f := range flows {
-				if f.Direction == w.direction {
-					f.NamespaceChanged(name)
-				}
-			}
-		})
-		if standing {
-			known.Assume(e.Standing)
-		}
-		return known
-	})
-	var flows []*flow.Flow
-	base.References = &flow.References{}
-	for _, kind := range kinds {
+	var flows []flow.Options
+	for _, kind := range kindsOf(w.rules, removed) {
 		o := base
-		o.Kind, o.Namespaces = kind, namespaces
+		o.Kind = kind
 		o.Identity, o.Direction, o.Naming, o.From, o.To = w.identity, w.direction, w.naming, w.from, w.to
 		o.Remote = e.RemoteID
-		o.CreateNamespaces, o.MassDeletion = w.createNamespaces, e.Config.MassDeletion
+		o.CreateNamespaces, o.MassDeletion = w.createNamespaces, w.massDeletion
 		o.Metrics, o.Logger = e.Metrics, e.Logger
-		for _, rule := range rules {
+		for _, rule := range w.rules {
 			if rule.Kind.GroupKind() == kind.GroupKind() {
 				o.Rules = append(o.Rules, rule)
 			}
@@ -87,25 +65,16 @@ func (e *Engine) flowsOf(ctx context.Context, w way, base flow.Options, removed 
 			}
 		}
 		o.TwinNamespaces, o.FormerNamespaces = twinNamespaces(o.Rules, w.naming), formerNamespaces(o)
-		flows = append(flows, flow.New(o))
+		flows = append(flows, o)
 	}
 	return flows
 }
 
-// begin records the rules in the ledger and returns those that were removed since the last run.
-func (e *Engine) begin(ctx context.Context, book *ledger.Ledger) (removed []ledger.Rule, err error) {
-	err = e.retry(ctx, func() error {
-		var err error
-		removed, err = book.Begin(ctx, e.rules())
-		return err
-	})
-	return removed, err
-}
-
-// rules are what the ledger holds of the configuration's rules.
-func (e *Engine) rules() (rules []ledger.Rule) {
-	for _, rule := range e.Config.Rules {
-		names, ok := rule.TwinNamespaces(e.Config.Naming(rule.Direction, e.ClusterID))
+// ledgerRules returns what the ledger remembers of a configuration's rules.
+func (e *Engine) ledgerRules(c *config.Config) []ledger.Rule {
+	var rules []ledger.Rule
+	for _, rule := range c.Rules {
+		names, ok := rule.TwinNamespaces(c.Naming(rule.Direction, e.ClusterID))
 		if !ok {
 			names = []string{ledger.Anywhere}
 		}

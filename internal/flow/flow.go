@@ -143,6 +143,8 @@ func (f *Flow) NamespaceChanged(name string) {
 // either side is waited for (F1, S7).
 func (f *Flow) Run(ctx context.Context) {
 	defer f.Siblings.leave(f)
+	defer f.References.leave(f)
+	defer f.metrics.Close()
 	crds := crdWatch{flow: f}
 	defer crds.stop()
 	delay, rest := recheckFirst, faultFirst

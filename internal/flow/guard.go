@@ -170,7 +170,7 @@ func (e *epoch) finishWindDown(ctx context.Context) {
 		if left[removed.Name] || e.wound[removed.Name] || slices.ContainsFunc(e.Ledger.Former(removed.Name), e.hidden) {
 			continue
 		}
-		if err := e.Ledger.Forget(ctx, removed.Name); err != nil {
+		if err := e.Ledger.Forget(ctx, e.Direction, e.Kind.GroupKind(), removed.Name); err != nil {
 			e.log.Warn("The ledger can't be written", "error", err)
 			return
 		}

@@ -14,7 +14,8 @@ import (
 )
 
 // References lead from the objects of one flow to those of another of the same direction and remote: what they become only
-// the other knows (X3). Flows join when they are made. A nil *References leads nowhere.
+// the other knows (X3). Flows join when they are made, and leave when their Run
+// ends. A nil *References leads nowhere.
 type References struct {
 	mu    sync.Mutex
 	flows []*Flow
@@ -27,6 +28,15 @@ func (r *References) join(f *Flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.flows = append(r.flows, f)
+}
+
+func (r *References) leave(f *Flow) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flows = slices.DeleteFunc(r.flows, func(other *Flow) bool { return other == f })
 }
 
 // resolve implements boundary.Resolver.

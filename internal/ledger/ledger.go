@@ -299,12 +299,16 @@ func (l *Ledger) ForgetFormer(ctx context.Context, rule string, namespaces []str
 	})
 }
 
-// Forget drops a rule that is wound down.
-func (l *Ledger) Forget(ctx context.Context, name string) error {
+// Forget drops a rule of a kind and direction that is wound down. One of the same name and another kind stays.
+func (l *Ledger) Forget(ctx context.Context, direction boundary.Direction, kind schema.GroupKind, name string) error {
 	return l.update(ctx, func(c *content) bool {
 		before := len(c.Rules)
-		c.Rules = slices.DeleteFunc(slices.Clone(c.Rules), func(r Rule) bool { return r.Name == name })
-		delete(c.Crossed, name)
+		c.Rules = slices.DeleteFunc(slices.Clone(c.Rules), func(r Rule) bool {
+			return r.Name == name && r.Direction == direction && r.GroupVersionKind().GroupKind() == kind
+		})
+		if !slices.ContainsFunc(c.Rules, func(r Rule) bool { return r.Name == name }) {
+			delete(c.Crossed, name)
+		}
 		return len(c.Rules) != before
 	})
 }

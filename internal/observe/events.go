@@ -42,6 +42,7 @@ type Events struct {
 
 	mu     sync.Mutex
 	closed bool
+	muted  bool
 	last   *lru.Cache // object UID → lastEvent
 	drops  int
 }
@@ -52,7 +53,7 @@ type lastEvent struct {
 	at                    time.Time
 }
 
-// NewEvents tells Events through client, from component. With enabled false it tells none.
+// NewEvents tells Events through client, from component. With enabled false it tells none, until Enable says so.
 //
 // client-go's correlator joins and counts similar Events, as everywhere in Kubernetes. Its broadcaster is not used: it
 // drops bursts of more than a few dozen, logs whole Events, and can't be flushed.
@@ -61,12 +62,9 @@ func NewEvents(client kubernetes.Interface, component string, enabled bool) *Eve
 }
 
 func newEvents(client kubernetes.Interface, component string, enabled bool, now func() time.Time, wait time.Duration) *Events {
-	if !enabled {
-		return nil
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Events{
-		client: client, component: component, now: now, wait: wait,
+		client: client, component: component, now: now, wait: wait, muted: !enabled,
 		queue: make(chan *corev1.Event, eventQueue), stop: cancel, done: make(chan struct{}),
 		last: lru.New(eventObjects), log: slog.New(slog.DiscardHandler),
 	}
@@ -79,6 +77,16 @@ func (e *Events) LogTo(log *slog.Logger) {
 	if e != nil {
 		e.log = log
 	}
+}
+
+// Enable says whether Events are told from now on.
+func (e *Events) Enable(enabled bool) {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.muted = !enabled
 }
 
 // Emit tells an Event of obj, of eventType corev1.EventTypeNormal or corev1.EventTypeWarning, unless it is the one that
@@ -106,7 +114,7 @@ func (e *Events) EmitRef(ref corev1.ObjectReference, eventType, reason, message 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	if e.closed || e.muted {
 		return
 	}
 	if v, ok := e.last.Get(key); ok {

@@ -42,8 +42,9 @@ func ParseLevel(name string) (Level, error) {
 	return LevelInfo, fmt.Errorf("unknown log level %q: expected error, warn, info, debug or trace", name)
 }
 
-// NewLogger returns a logger that writes what is of level or above to w, as JSON or as text.
-func NewLogger(w io.Writer, level Level, json bool) *slog.Logger {
+// NewLogger returns a logger that writes what is of level or above to w, as JSON or as text. A slog.LevelVar lets the
+// level be changed later.
+func NewLogger(w io.Writer, level slog.Leveler, json bool) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if l, ok := a.Value.Any().(slog.Level); ok && len(groups) == 0 && a.Key == slog.LevelKey && l == LevelTrace {
 			a.Value = slog.StringValue("TRACE")

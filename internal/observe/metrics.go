@@ -66,6 +66,8 @@ type Metrics struct {
 	reachable  *prometheus.GaugeVec
 	panics     *prometheus.CounterVec
 	faulty     prometheus.Gauge
+	reloaded   prometheus.Gauge
+	reloadedAt prometheus.Gauge
 }
 
 // NewMetrics registers the metrics; version is told in isthmus_build_info.
@@ -95,10 +97,14 @@ func NewMetrics(version string) *Metrics {
 		faulty: prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_configuration_faulty",
 			Help: "Whether nothing crosses because the configuration can't be run (1) or not (0)."}),
 	}
+	m.reloaded = prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_config_last_reload_successful",
+		Help: "Whether the configuration that was read last is in use (1), or was refused (0)."})
+	m.reloadedAt = prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_config_last_reload_success_timestamp_seconds",
+		Help: "When a configuration was last read and not refused, as a Unix time."})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_build_info", Help: "Always 1; what runs is in the labels.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.rules, m.reachable, m.panics, m.faulty, build,
+	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.rules, m.reachable, m.panics, m.faulty, m.reloaded, m.reloadedAt, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -139,12 +145,25 @@ func (m *Metrics) SetFaulty(faulty bool) {
 	}
 }
 
+// SetReload tells whether the configuration that was read at now is in use.
+func (m *Metrics) SetReload(successful bool, now time.Time) {
+	if m == nil {
+		return
+	}
+	m.reloaded.Set(oneIf(successful))
+	if successful {
+		m.reloadedAt.Set(unix(now))
+	}
+}
+
 func oneIf(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
 }
+
+func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // FlowMetrics are one flow's share of the metrics of its direction and kind. The methods of a nil *FlowMetrics do
 // nothing.
@@ -237,7 +256,7 @@ func (f *FlowMetrics) StatusReturned(d time.Duration) {
 // Success tells that an object was brought in step, or found so, at now.
 func (f *FlowMetrics) Success(now time.Time) {
 	if f != nil {
-		f.success.Set(float64(now.UnixMilli()) / 1000)
+		f.success.Set(unix(now))
 	}
 }
 

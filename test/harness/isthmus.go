@@ -19,6 +19,9 @@ import (
 
 // Isthmus is a running isthmus sync.
 type Isthmus struct {
+	// Config is the path of its configuration.
+	Config string
+
 	env    *Env
 	cmd    *exec.Cmd
 	listen string
@@ -32,6 +35,8 @@ type Isthmus struct {
 type StartOptions struct {
 	// Flags are added to the command line, and win.
 	Flags []string
+	// Config is the path of a file that holds the configuration already; empty: one is written.
+	Config string
 	// LocalKubeconfig and RemoteKubeconfig replace those of the test's user.
 	LocalKubeconfig, RemoteKubeconfig string
 	// NoRBAC leaves the RBAC as it is.
@@ -53,7 +58,10 @@ func (e *Env) Start(config string) *Isthmus {
 // StartWith is Start with options.
 func (e *Env) StartWith(config string, o StartOptions) *Isthmus {
 	e.T.Helper()
-	file := e.WriteConfig(config)
+	file := o.Config
+	if file == "" {
+		file = e.WriteConfig(config)
+	}
 	e.Allow(config)
 	if !o.NoRBAC {
 		e.GrantRBAC(file)
@@ -64,7 +72,7 @@ func (e *Env) StartWith(config string, o StartOptions) *Isthmus {
 	if o.RemoteKubeconfig == "" {
 		o.RemoteKubeconfig = e.Remote.userKubeconfig(e.User())
 	}
-	p := &Isthmus{env: e, listen: freeAddress(e), done: make(chan struct{})}
+	p := &Isthmus{Config: file, env: e, listen: freeAddress(e), done: make(chan struct{})}
 	args := append([]string{
 		"sync", "--config", file, "--local-kubeconfig", o.LocalKubeconfig, "--remote-kubeconfig", o.RemoteKubeconfig,
 		"--cluster-id", e.ID, "--remote-id", "remote", "--instance", e.ID, "--listen", p.listen,
@@ -94,6 +102,23 @@ func (e *Env) WriteConfig(config string) string {
 		e.T.Fatal(err)
 	}
 	return file
+}
+
+// Reconfigure replaces the process's configuration in one step, after granting what the new one needs. It does not wait
+// until it is in force.
+func (p *Isthmus) Reconfigure(config string) {
+	p.env.T.Helper()
+	p.env.GrantRBAC(p.env.WriteConfig(config))
+	p.ReconfigureOnly(config)
+}
+
+// ReconfigureOnly is Reconfigure that leaves the RBAC as it is.
+func (p *Isthmus) ReconfigureOnly(config string) {
+	p.env.T.Helper()
+	p.env.Allow(config)
+	if err := os.Rename(p.env.WriteConfig(config), p.Config); err != nil {
+		p.env.T.Fatal(err)
+	}
 }
 
 // GrantRBAC gives this test's user, on both sides, what isthmus rbac says for a configuration.
@@ -201,6 +226,9 @@ func (p *Isthmus) Pause() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Resume ends a Pause.
 func (p *Isthmus) Resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Signal sends the process a signal.
+func (p *Isthmus) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
 // Wait waits for the end of the process and returns its exit code.
 func (p *Isthmus) Wait() int {

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/config"
+	"isthmus.dev/isthmus/internal/flow"
+	"isthmus.dev/isthmus/internal/ledger"
+)
+
+// optionsOf returns how the flows of a configuration would run.
+func optionsOf(t *testing.T, text string, removed ...ledger.Rule) (all []flow.Options) {
+	t.Helper()
+	c, err := config.Parse("test", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := New(Options{Config: c, ClusterID: "here", RemoteID: "there", Instance: "default"})
+	for _, w := range e.ways(c, "uid-1", "uid-2") {
+		all = append(all, e.flowsOf(w, flow.Options{}, removed)...)
+	}
+	return all
+}
+
+// What is read twice is the same, whatever features it uses.
+func TestFlowsOfAnUnchangedFileAreTheSame(t *testing.T) {
+	paths, err := filepath.Glob("../../examples/*.yaml")
+	more, _ := filepath.Glob("../../examples/vcluster/*.yaml")
+	if err != nil || len(paths)+len(more) < 10 {
+		t.Fatalf("few examples: %v %v", paths, err)
+	}
+	for _, path := range append(paths, more...) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after := optionsOf(t, string(text)), optionsOf(t, string(text))
+		if len(before) == 0 || len(before) != len(after) {
+			t.Errorf("%s: %d flows and %d", path, len(before), len(after))
+		}
+		for i := range before {
+			if !same(before[i], after[i]) {
+				t.Errorf("%s: the flow of %s is taken for another one", path, before[i].Kind)
+			}
+		}
+	}
+}
+
+func TestChangedFlowsAreNotTheSame(t *testing.T) {
+	const base = `version: v1
+massDeletion: Pause
+namespaces: {a: x}
+syncResources:
+- {name: one, apiVersion: v1, kind: ConfigMap, direction: toHost, selector: {matchLabels: {of: one}}, patches: [{path: data.name, type: rewriteName}]}
+- {name: two, apiVersion: v1, kind: ConfigMap, direction: toHost, selector: {matchLabels: {of: two}}}
+- {name: three, apiVersion: v1, kind: Secret, direction: toHost}
+`
+	const configMaps, secrets = 1, 2
+	for _, c := range []struct {
+		name, old, new string
+		changed        int
+	}{
+		{"nothing", "", "", 0},
+		{"Events and the log", "massDeletion: Pause", "log_level: debug\nevents_enabled: false", 0},
+		{"the order of rules", "", "", 0},
+		{"a selector", "of: two", "of: other", configMaps},
+		{"a patch", "rewriteName", "rewriteNamespace", configMaps},
+		{"the workers of one", "name: three,", "name: three, workers: 3,", secrets},
+		{"a name", "name: three", "name: third", secrets},
+		{"the pairs", "{a: x}", "{a: y}", configMaps | secrets},
+		{"the guard", "Pause", "Allow", configMaps | secrets},
+		{"the creation of namespaces", "massDeletion: Pause", "createNamespaces: true", configMaps | secrets},
+	} {
+		text := strings.Replace(base, c.old, c.new, 1)
+		if c.name == "the order of rules" {
+			lines := strings.Split(strings.TrimSpace(base), "\n")
+			slices.Reverse(lines[4:])
+			text = strings.Join(lines, "\n")
+		}
+		changed := 0
+		for _, before := range optionsOf(t, base) {
+			if !slices.ContainsFunc(optionsOf(t, text), func(after flow.Options) bool { return same(before, after) }) {
+				changed |= map[string]int{"ConfigMap": configMaps, "Secret": secrets}[before.Kind.Kind]
+			}
+		}
+		if changed != c.changed {
+			t.Errorf("%s: %b changed, expected %b", c.name, changed, c.changed)
+		}
+	}
+	gone := ledger.Rule{Name: "gone", Version: "v1", Kind: "Secret", Direction: boundary.ToRemote}
+	without, with := optionsOf(t, base)[1], optionsOf(t, base, gone)[1]
+	if same(without, with) || !same(with, without) {
+		t.Error("a flow that has a rule to wind down is one that has not, or one that had is not one that has done so")
+	}
+}
