@@ -28,8 +28,8 @@ func inForce(e *harness.Env, p *harness.Isthmus, times int) {
 
 // lists returns the lists and watches of a resource since a time.
 func lists(e *harness.Env, since time.Time, resource string) (found []harness.Request) {
-	for _, r := range e.Requests(since) {
-		if (r.Verb == "list" || r.Verb == "watch") && r.ObjectRef != nil && r.ObjectRef.Resource == resource {
+	for _, r := range e.Listings(since) {
+		if r.ObjectRef != nil && r.ObjectRef.Resource == resource {
 			found = append(found, r)
 		}
 	}
@@ -307,10 +307,19 @@ func TestF1_ReloadWhileTheLocalClusterIsAway(t *testing.T) {
 	makeWidgets(e, ns, "one")
 	before := uidsOf(e, ns)
 	proxy.Cut()
-	p.Reconfigure(widgetRule(ns, "extraLabels: {more: first}"))
+	p.Reconfigure(widgetRule(ns, "extraLabels: {more: first}", "name: other")) // a name that the ledger has to learn
 	e.Eventually(func() error { return logged(p, "The configuration was read again") })
 	e.Eventually(func() error { return logged(p, "Waiting", "ledger") })
-	p.Reconfigure(widgetRule(ns, "extraLabels: {more: second}"))
+	p.Reconfigure(widgetRule(ns, "extraLabels: {more: second}", "name: other"))
+	e.Eventually(func() error {
+		if n := timesLogged(p, "The configuration was read again"); n != 2 {
+			return fmt.Errorf("read %d times", n)
+		}
+		return nil
+	})
+	if _, body := p.Ready(); !strings.Contains(body, "local cluster is not reached") {
+		t.Errorf("/readyz: %s", body)
+	}
 	stays(e, time.Second, ns, before)
 	proxy.Mend()
 	inForce(e, p, 1)

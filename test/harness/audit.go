@@ -55,8 +55,22 @@ func (r Request) bookkeeping() bool {
 	return false
 }
 
-// Requests returns what Isthmus asked both sides since a time, in order.
+// Requests returns what Isthmus asked both sides since a time, in order, as far as it is answered: a watch is not, until
+// it ends.
 func (e *Env) Requests(since time.Time) []Request {
+	e.T.Helper()
+	return e.requests(since, func(r Request) bool { return r.Stage == "ResponseComplete" })
+}
+
+// Listings returns the lists and watches that Isthmus began since a time, in order.
+func (e *Env) Listings(since time.Time) []Request {
+	e.T.Helper()
+	return e.requests(since, func(r Request) bool {
+		return r.Verb == "list" && r.Stage == "ResponseComplete" || r.Verb == "watch" && r.Stage == "ResponseStarted"
+	})
+}
+
+func (e *Env) requests(since time.Time, want func(Request) bool) []Request {
 	e.T.Helper()
 	var all []Request
 	for name, side := range map[string]*Side{"local": e.Local, "remote": e.Remote} {
@@ -65,8 +79,8 @@ func (e *Env) Requests(since time.Time) []Request {
 			e.T.Fatalf("audit log of %s: %v", side.Name(), err)
 		}
 		for _, event := range events {
-			if event.User.Username == e.User() && event.Stage == "ResponseComplete" {
-				all = append(all, Request{event, name})
+			if r := (Request{event, name}); event.User.Username == e.User() && want(r) {
+				all = append(all, r)
 			}
 		}
 	}
