@@ -11,6 +11,7 @@ import (
 // brought about, until it says Nothing, Hold or Refuse.
 func Decide(in Input) Decision {
 	d := &decider{in: &in}
+	d.out.TwinFight, d.out.SourceFight, d.out.TakenOut = in.Memory.TwinFight, in.Memory.SourceFight, in.Memory.TakenOut
 	d.decide()
 	return d.out
 }
@@ -158,11 +159,13 @@ func (d *decider) withoutTwin() {
 		settle(d.holdFault)
 		return
 	}
-	d.reportUndeclared()
-	d.reportDangling()
-	d.out.CreateNamespace = ns.Missing
-	d.out.Action, d.out.Body, d.out.Hash = Create, createOnly(want.body), want.hash
 	d.because("it has no twin at %s", FormatName(in.Place))
+	d.toTwin(in.Memory.Wrote == want.hash, d.existenceRival, func() {
+		d.reportUndeclared()
+		d.reportDangling()
+		d.out.CreateNamespace = ns.Missing
+		d.out.Action, d.out.Body, d.out.Hash = Create, createOnly(want.body), want.hash
+	})
 }
 
 // withTwin decides for a selected source and its own twin.
@@ -192,8 +195,10 @@ func (d *decider) withTwin(stamp Stamp) {
 				d.reportUndeclared() // what changed may be a field that does not cross
 			}
 			d.reportAbsent()
-			d.mirrorStatusOr(rule, func() {
-				d.returnStatusOr(rule, true, func() { d.nothing("in step") })
+			d.takeOutOr(func(last func()) {
+				d.mirrorStatusOr(rule, func() {
+					d.returnStatusOr(rule, true, func() { d.twinStands(); last() })
+				})
 			})
 			return
 		}
@@ -204,11 +209,15 @@ func (d *decider) withTwin(stamp Stamp) {
 		d.returnStatusOr(rule, false, d.holdFault)
 		return
 	}
-	d.reportUndeclared()
-	d.reportDangling()
-	d.out.Action, d.out.Body, d.out.Hash = Apply, bind(want.body, twin), want.hash
-	d.out.Handover = over
-	d.out.UID, d.out.ResourceVersion = twin.GetUID(), twin.GetResourceVersion()
+	// The source asks for nothing else than what was written last: others changed it.
+	putBack := stamp.Applied == want.hash || in.Memory.Wrote == want.hash
+	d.toTwin(putBack, func() Rival { return d.fieldRival(stamp) }, func() {
+		d.reportUndeclared()
+		d.reportDangling()
+		d.out.Action, d.out.Body, d.out.Hash = Apply, bind(want.body, twin), want.hash
+		d.out.Handover = over
+		d.out.UID, d.out.ResourceVersion = twin.GetUID(), twin.GetResourceVersion()
+	})
 }
 
 // drift says why a twin has to be applied again; empty: it need not be (O4).
@@ -232,7 +241,7 @@ func (d *decider) faulty(hash string) bool {
 }
 
 func (d *decider) holdFault() {
-	d.out.RetryAt = d.in.Memory.RetryAt
+	d.wake(d.in.Memory.RetryAt)
 	d.hold(UntilRetry, "the other side refused it: %s", d.in.Memory.Fault)
 }
 

@@ -52,13 +52,21 @@ type Memory struct {
 	// written with others of that sort; zero: there are none, or they were told.
 	Absent      string
 	AbsentSince time.Time
-	// StatusWritten is the hash of the status last written to the source, StatusResult the hash of what the server made of it.
+	// Wrote is the hash of the body that was written last to the twin, unless that was deleted by us since (O6).
+	Wrote string
+	// StatusWritten is the hash of the status last written, to the source or to a mirror, of the UID StatusOf, and
+	// StatusResult the hash of what the server made of it.
 	StatusWritten, StatusResult string
+	StatusOf                    types.UID
 	// StatusFault identifies the status that the source's cluster refused, and StatusRetryAt says when to try it again.
 	StatusFault   string
 	StatusRetryAt time.Time
 	// StatusContested: it was told that the status could be that of several twins (T5).
 	StatusContested bool
+	// TwinFight and SourceFight are fights with others who write to the twin and to the source (O6).
+	TwinFight, SourceFight *Fight
+	// TakenOut is what others had added to the twin (O4).
+	TakenOut *TakenOut
 }
 
 // Input is everything that a decision depends on.
@@ -109,9 +117,11 @@ type Action string
 
 // The actions. Each is one write at most, but for a handover or a status that is cleared on the way.
 const (
-	Nothing      Action = "nothing"
-	Create       Action = "create"
-	Apply        Action = "apply"
+	Nothing Action = "nothing"
+	Create  Action = "create"
+	Apply   Action = "apply"
+	// RemoveFields takes out of the twin what others added (O4).
+	RemoveFields Action = "remove-fields"
 	Delete       Action = "delete"
 	Release      Action = "release"
 	ReturnStatus Action = "return-status"
@@ -137,6 +147,8 @@ const (
 	UntilNamespace Wait = "namespace"
 	// UntilRetry: at Decision.RetryAt.
 	UntilRetry Wait = "retry"
+	// UntilCalm: at Decision.RetryAt, for others undo what is written (O6).
+	UntilCalm Wait = "calm"
 	// UntilChange: only a change of the source, the twin or the rules brings a next decision.
 	UntilChange Wait = "change"
 	// UntilReference: where an object belongs that the source refers to becomes known.
@@ -158,6 +170,8 @@ const (
 	ReasonCreateFailed Reason = "CreateFailed"
 	ReasonUpdateFailed Reason = "UpdateFailed"
 	ReasonDeleteFailed Reason = "DeleteFailed"
+	// ReasonContention: others write against us, or add again what was taken out.
+	ReasonContention Reason = "Contention"
 	// ReasonInvalidTargetName: what a source says about its twin's place can't be.
 	ReasonInvalidTargetName Reason = "InvalidTargetName"
 )
@@ -175,9 +189,11 @@ type Decision struct {
 	// Rule is the rule that took the source; nil: none.
 	Rule *Rule
 
-	// Body is the apply body of Create and Apply; Hash is its hash.
+	// Body is the apply body of Create and Apply; Hash is its hash, or identifies the Patch.
 	Body map[string]any
 	Hash string
+	// Patch is the JSON patch of RemoveFields.
+	Patch []map[string]any
 	// Handover, when not nil, is applied first as HandoverManager, without force (O3).
 	Handover map[string]any
 
@@ -196,9 +212,16 @@ type Decision struct {
 	// the UID in the twin's stamp (T2).
 	ClearFirst bool
 
-	// Until says what Hold and Refuse wait for; RetryAt when, for UntilRetry.
+	// Until says what Hold and Refuse wait for. RetryAt, when not zero, is when to decide again whatever happens, also
+	// after Nothing.
 	Until   Wait
 	RetryAt time.Time
+	// Contended: a write, of the twin or of a status, waits because others undo it (O6).
+	Contended bool
+	// TwinFight, SourceFight and TakenOut are to be remembered once the action is done: a write to the twin or to the
+	// source changes only its own.
+	TwinFight, SourceFight *Fight
+	TakenOut               *TakenOut
 	// CreateNamespace: create the twin's namespace first (N4).
 	CreateNamespace bool
 	// Guarded: the decision is one that the mass-deletion guard counts (F8).

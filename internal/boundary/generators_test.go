@@ -3,6 +3,7 @@ package boundary
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -263,6 +264,10 @@ func drawInput(t *rapid.T) Input {
 		}
 	})
 	some("crossed", func() { in.Memory.Crossed = true })
+	some("fights", func() {
+		in.Memory.TwinFight = &Fight{Writes: rapid.IntRange(1, fightWrites).Draw(t, "writes"), Last: noon}
+		in.Memory.SourceFight = &Fight{Writes: fightWrites, Last: noon, Since: noon}
+	})
 	some("undeclared", func() {
 		in.Undeclared = []Path{MustPath("spec.image"), MustPath("any"), MustPath("spec.ports[*].weights")}
 	})
@@ -298,6 +303,17 @@ func checkInvariants(in Input, d Decision) string {
 		}
 		if over := asObject(d.Handover["metadata"]); d.Handover != nil && (over["uid"] != string(d.UID) || over["resourceVersion"] != d.ResourceVersion) {
 			return "a handover that is not bound"
+		}
+	case RemoveFields:
+		if provenance != OursForThis || in.Source == nil || place != in.Place || d.Patch[0]["value"] != string(in.Twin.GetUID()) ||
+			d.Patch[1]["value"] != in.Twin.GetResourceVersion() || d.Rule.SpecOwnership != OwnershipExclusive {
+			return "a removal of fields that may not be"
+		}
+		for _, op := range d.Patch[2:] {
+			top := strings.Split(op["path"].(string), "/")[1]
+			if op["op"] != "remove" || contains([]string{"metadata", "status", "apiVersion", "kind"}, top) {
+				return "a removal of what is not the source's"
+			}
 		}
 	case Delete, Release:
 		if provenance != OursForThis || d.UID != in.Twin.GetUID() || d.ResourceVersion != in.Twin.GetResourceVersion() {

@@ -140,7 +140,23 @@ func removed(p RemovalPolicy) func(*Input) {
 	}
 }
 func sourceStatus(t tester, text string) func(*Input) {
-	return func(in *Input) { in.Source.Object["status"] = value(t, text) }
+	return func(in *Input) {
+		in.Source.Object["status"] = value(t, text)
+		writers(west.StatusManager())(in)
+	}
+}
+
+// writers are the managers of the source's status.
+func writers(managers ...string) func(*Input) {
+	return func(in *Input) {
+		var entries []any
+		for i, manager := range managers {
+			entries = append(entries, map[string]any{"manager": manager, "operation": "Update", "subresource": "status",
+				"time": noon.Add(time.Duration(i) * time.Second).Format(time.RFC3339), "fieldsV1": map[string]any{"f:status": map[string]any{}}})
+		}
+		set(in.Source, entries, "metadata", "managedFields")
+		TrimSource(in.Rules, in.Source)
+	}
 }
 func twinStatus(t tester, text string) func(*Input) {
 	return func(in *Input) { in.Twin.Object["status"] = value(t, text) }

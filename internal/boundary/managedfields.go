@@ -36,6 +36,13 @@ func othersSet(twin *unstructured.Unstructured) *fieldpath.Set {
 	return all
 }
 
+// othersEntries returns the entries of other managers, beside the status and what was handed over.
+func othersEntries(twin *unstructured.Unstructured) []managedEntry {
+	return slices.DeleteFunc(managedFields(twin), func(entry managedEntry) bool {
+		return entry.ours() || entry["subresource"] == "status" || entry.appliedBy(HandoverManager)
+	})
+}
+
 // managedEntry is an entry of managedFields as it stands. Most entries are never looked into, so none is converted
 // before it is.
 type managedEntry map[string]any
@@ -55,6 +62,11 @@ func (e managedEntry) ours() bool { return e.appliedBy(FieldManager) }
 func (e managedEntry) appliedBy(manager string) bool {
 	return e["manager"] == manager && e["operation"] == string(metav1.ManagedFieldsOperationApply) &&
 		(e["subresource"] == nil || e["subresource"] == "")
+}
+
+func (e managedEntry) text(field string) string {
+	text, _ := e[field].(string)
+	return text
 }
 
 func (e managedEntry) set() (*fieldpath.Set, bool) {

@@ -60,6 +60,17 @@ const (
 	TwinDeletedHold     TwinDeletedPolicy = "Hold"
 )
 
+// SpecOwnership says what becomes of what others add to a twin in the source's fields (O4).
+type SpecOwnership string
+
+// What becomes of what others add.
+const (
+	// OwnershipShared leaves it.
+	OwnershipShared SpecOwnership = "Shared"
+	// OwnershipExclusive takes it out, once.
+	OwnershipExclusive SpecOwnership = "Exclusive"
+)
+
 // MassDeletion says what the guard does when inference would delete most twins of a flow (F8).
 type MassDeletion string
 
@@ -91,6 +102,8 @@ type Rule struct {
 	// StatusFrom is the cluster ID of the remote whose twins' status returns, where a source has twins on several (T5);
 	// empty: of the only one.
 	StatusFrom string
+	// SpecOwnership says what becomes of what others add to the twin; empty: Shared.
+	SpecOwnership SpecOwnership
 	// RemoteOwned lists paths that belong to the target side beside those of the table of defaults (O3).
 	RemoteOwned []Path
 	// ExtraLabels are set on the twin and win over the source's (O2).

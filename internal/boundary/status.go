@@ -61,6 +61,11 @@ func (d *decider) clearStatusOr(then func()) {
 		then()
 		return
 	}
+	if !emptyStatus(d.in.Source.Object["status"]) && !d.returned() {
+		d.because("the source's status was not returned from a twin, and is left alone")
+		then()
+		return
+	}
 	d.statusOr(d.in.Source, nil, then)
 }
 
@@ -68,13 +73,22 @@ func (d *decider) clearStatusOr(then func()) {
 func (d *decider) statusOr(to *unstructured.Unstructured, want any, then func()) {
 	have := to.Object["status"]
 	want = declared(d.in.StatusSchema, want)
-	if sameStatus(d.in.StatusSchema.FillDefaults(want), have) {
+	stands := func() {
+		if to == d.in.Source {
+			fight, again := d.in.Memory.SourceFight.stands(d.in.Now)
+			d.out.SourceFight = fight
+			d.wake(again)
+		}
 		then()
+	}
+	if sameStatus(d.in.StatusSchema.FillDefaults(want), have) {
+		stands()
 		return
 	}
-	wantHash := StatusHash(want)
-	if d.in.Memory.StatusWritten == wantHash && d.in.Memory.StatusResult == StatusHash(have) {
-		then() // the server makes this of what we write
+	wantHash, memory := StatusHash(want), d.in.Memory
+	asWritten := memory.StatusOf == to.GetUID() && memory.StatusResult == StatusHash(have)
+	if asWritten && memory.StatusWritten == wantHash {
+		stands() // the server makes this of what we write
 		return
 	}
 	if d.in.Memory.StatusFault == StatusFault(wantHash, have) && d.in.Now.Before(d.in.Memory.StatusRetryAt) {
@@ -83,12 +97,23 @@ func (d *decider) statusOr(to *unstructured.Unstructured, want any, then func())
 		then()
 		return
 	}
-	d.out.UID, d.out.StatusHash = to.GetUID(), wantHash
+	putBack := memory.StatusOf == to.GetUID() && !asWritten // others wrote since
+	rival := func() Rival { return d.statusRival(to, want) }
 	if to == d.in.Twin {
-		d.out.Action, d.out.Status = MirrorStatus, want
-		d.because("the source's status differs from the mirror's")
+		d.toTwin(putBack, rival, func() {
+			d.out.UID, d.out.StatusHash = to.GetUID(), wantHash
+			d.out.Action, d.out.Status = MirrorStatus, want
+			d.because("the source's status differs from the mirror's")
+		})
 		return
 	}
+	if next := memory.SourceFight.next(putBack, d.in.Now); next.After(d.in.Now) {
+		d.out.SourceFight = d.contend(memory.SourceFight, next, rival())
+		then()
+		return
+	}
+	d.out.SourceFight = memory.SourceFight.wrote(putBack, d.in.Now)
+	d.out.UID, d.out.StatusHash = to.GetUID(), wantHash
 	if emptyStatus(want) {
 		d.out.Action = ClearStatus
 		d.because("there is no status to return, so the source keeps none")

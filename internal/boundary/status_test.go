@@ -1,6 +1,7 @@
 package boundary
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,6 +93,14 @@ func TestT2_NoTwinThatTheStatusCouldSpeakOf(t *testing.T) {
 		if d.Action != ClearStatus || d.UID != "uid-blue" || len(d.Events) > 0 {
 			t.Errorf("%s: %s, %q, %v", name, d.Action, d.Reasons, d.Events)
 		}
+		writers("local-controller")(&s.Input) // a status that was not returned is none of ours
+		if d := Decide(s.Input); d.Action == ClearStatus || !strings.Contains(strings.Join(d.Reasons, " "), "left alone") {
+			t.Errorf("%s: %s, %q", name, d.Action, d.Reasons)
+		}
+		writers("local-controller", west.StatusManager())(&s.Input)
+		if d := Decide(s.Input); d.Action != ClearStatus {
+			t.Errorf("%s, written by both: %s, %q", name, d.Action, d.Reasons)
+		}
 		delete(s.Source.Object, "status")
 		if d := Decide(s.Input); d.Action == ClearStatus {
 			t.Errorf("%s: cleared again", name)
@@ -105,7 +114,7 @@ func TestF2_AStatusThatTheServerWritesOtherwise(t *testing.T) {
 	d := Decide(s.Input)
 	expect{action: ReturnStatus}.check(t, d)
 	s.Source.Object["status"] = value(t, `{a: 1, b: "two", c: filled}`)
-	s.Memory.StatusWritten, s.Memory.StatusResult = d.StatusHash, StatusHash(s.Source.Object["status"])
+	s.Memory.StatusWritten, s.Memory.StatusResult, s.Memory.StatusOf = d.StatusHash, StatusHash(s.Source.Object["status"]), d.UID
 	expect{action: Nothing}.check(t, Decide(s.Input))
 	set(s.Source, "edited", "status", "c")
 	expect{action: ReturnStatus}.check(t, Decide(s.Input))

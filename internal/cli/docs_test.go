@@ -200,7 +200,7 @@ func TestMessagesOfTheTroubleshootingPage(t *testing.T) {
 var reasons = []boundary.Reason{
 	boundary.ReasonCreated, boundary.ReasonUpdated, boundary.ReasonDeleted, boundary.ReasonSyncFailed, boundary.ReasonPatchFailed,
 	boundary.ReasonCreateFailed, boundary.ReasonUpdateFailed, boundary.ReasonDeleteFailed,
-	boundary.ReasonInvalidTargetName,
+	boundary.ReasonInvalidTargetName, boundary.ReasonContention,
 }
 
 var verb = regexp.MustCompile(`%[a-z]`)

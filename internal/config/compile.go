@@ -74,6 +74,7 @@ func (c *compiler) rule(i int) *boundary.Rule {
 		KeepKeys:      e.KeepKeys,
 		OnRemoval:     e.OnRemoval,
 		OnTwinDeleted: e.OnTwinDeleted,
+		SpecOwnership: e.SpecOwnership,
 		Workers:       e.Workers,
 		Patches:       c.patches(e, p),
 		HostNamespace: c.hostNamespace(e, p),

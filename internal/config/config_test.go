@@ -44,8 +44,8 @@ syncResources:
 			Policy:     boundary.PolicyAll,
 			Selector:   labels.Everything(),
 			Namespaces: boundary.NamespaceFilter{Exclude: []string{"kube-*"}},
-			OnRemoval:  boundary.RemovalDelete,
-			Workers:    2,
+			OnRemoval:  boundary.RemovalDelete, SpecOwnership: boundary.OwnershipShared,
+			Workers: 2,
 		}},
 		MassDeletion: boundary.MassDeletionPause,
 		LogLevel:     LogInfo,
@@ -105,12 +105,12 @@ syncResources:
 				Include: []string{"all-*", "secret-*"},
 				Exclude: []string{"*-tmp", "never", "all-c"},
 			},
-			ReturnStatus:  true,
-			RemoteOwned:   []boundary.Path{boundary.MustPath("data"), boundary.MustPath(`metadata.labels["x.io/y"]`), boundary.MustPath("spec.a[*].b")},
-			ExtraLabels:   map[string]string{"a": "global", "b": "own", "c": "own"},
-			DropKeys:      []string{"a.io/b", "b.io/*"},
-			KeepKeys:      []string{"meta.helm.sh/*"},
-			OnRemoval:     boundary.RemovalOrphan,
+			ReturnStatus: true,
+			RemoteOwned:  []boundary.Path{boundary.MustPath("data"), boundary.MustPath(`metadata.labels["x.io/y"]`), boundary.MustPath("spec.a[*].b")},
+			ExtraLabels:  map[string]string{"a": "global", "b": "own", "c": "own"},
+			DropKeys:     []string{"a.io/b", "b.io/*"},
+			KeepKeys:     []string{"meta.helm.sh/*"},
+			OnRemoval:    boundary.RemovalOrphan, SpecOwnership: boundary.OwnershipShared,
 			OnTwinDeleted: boundary.TwinDeletedHold,
 			Workers:       1,
 		}, {
@@ -122,8 +122,8 @@ syncResources:
 			Selector:    labels.Everything(),
 			Namespaces:  boundary.NamespaceFilter{Include: []string{"all-?"}, Exclude: []string{"never"}},
 			ExtraLabels: map[string]string{"a": "global", "b": "global"},
-			OnRemoval:   boundary.RemovalDelete,
-			Workers:     7,
+			OnRemoval:   boundary.RemovalDelete, SpecOwnership: boundary.OwnershipShared,
+			Workers: 7,
 		}},
 		Namespaces:       boundary.NamespacePairs{"all-a": "far-a", "all-b": "far-a"},
 		CreateNamespaces: true,
@@ -169,7 +169,7 @@ syncResources:
 	rule := func(name, selector string) *boundary.Rule {
 		return &boundary.Rule{
 			Name: name, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Direction: boundary.ToRemote, Mode: boundary.ModeSync,
-			Policy: boundary.PolicyAll, Selector: mustSelector(t, selector), OnRemoval: boundary.RemovalDelete, Workers: 2,
+			Policy: boundary.PolicyAll, Selector: mustSelector(t, selector), OnRemoval: boundary.RemovalDelete, SpecOwnership: boundary.OwnershipShared, Workers: 2,
 		}
 	}
 	shared, own := rule("Secret-toHost", "repo=true"), rule("secrets", "!repo")

@@ -175,6 +175,10 @@ type SyncResource struct {
 	// and a change of them is not put back. A path is a top-level field or deeper, `metadata.labels["key"]` or
 	// `metadata.annotations["key"]`; not `apiVersion`, `kind`, other metadata, `status`, or `spec` as a whole.
 	HostOwnedFields []string `json:"hostOwnedFields" computed:"by kind, e.g. operation for an Argo CD Application" example:"[spec.replicas]"`
+	// What becomes of fields that others add to a twin beside the source's. `Shared` leaves them. `Exclusive` takes them
+	// out, once; what comes back is left, and reported. Labels and annotations of others, `status`, and what belongs to
+	// the remote side (`hostOwnedFields`, and by default) stay in any case.
+	SpecOwnership boundary.SpecOwnership `json:"specOwnership" enum:"Shared,Exclusive" default:"Shared"`
 	// Label and annotation keys that do not cross, beside those that never do. An entry is a key, or `prefix/*`.
 	DropKeys []string `json:"dropKeys" example:"[example.io/*]"`
 	// Label and annotation keys that cross although they do not by default. An entry is a key, or `prefix/*`. Keys

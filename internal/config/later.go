@@ -13,7 +13,6 @@ type LaterField struct {
 // to its struct when its feature comes.
 var laterFields = map[reflect.Type][]LaterField{
 	reflect.TypeFor[SyncResource](): {
-		{"specOwnership", "fields that others add to a twin stay"},
 		{"deletionPolicy", "a deleted source goes at once, and its twin after it"},
 		{"carryFinalizers", "finalizers do not cross"},
 	},

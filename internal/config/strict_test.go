@@ -52,7 +52,7 @@ var strictCases = []struct {
 		`6:3: syncResources[0].selectr: unknown field, did you mean "selector"?`,
 		`8:3: syncResources[0].matchNamespaces: unknown field here, it belongs in syncResources[].selector`,
 		`9:3: syncResources[0].namespaces: unknown field here, it belongs at the top level`,
-		`10:3: syncResources[0]["a.b"]: unknown field, expected one of name, apiVersion, kind, direction, mode, statusSync, statusFrom, selector, policy, patches, targetNamespace, virtualControlledBy, clusterScoped, hostNamespace, enforceTenantProject, selectorIncludeOwnerLabels, includeForeignCopies, hostOwnedFields, dropKeys, keepKeys, onRemoval, onTwinDeleted, workers or extraLabels`,
+		`10:3: syncResources[0]["a.b"]: unknown field, expected one of name, apiVersion, kind, direction, mode, statusSync, statusFrom, selector, policy, patches, targetNamespace, virtualControlledBy, clusterScoped, hostNamespace, enforceTenantProject, selectorIncludeOwnerLabels, includeForeignCopies, hostOwnedFields, specOwnership, dropKeys, keepKeys, onRemoval, onTwinDeleted, workers or extraLabels`,
 	}},
 	{"missing keys of a rule", "version: v1\nsyncResources:\n- name: x\n", []string{
 		"3:3: syncResources[0].apiVersion: is missing: expected a string like example.io/v1",
@@ -104,8 +104,8 @@ var strictCases = []struct {
 		"5:86: syncResources[0].selector.matchNamespaces: is empty: give it at least 1, or remove the key",
 	}},
 	// What comes later.
-	{"later keys", "version: v1\nsyncResources:\n- apiVersion: v1\n  kind: A\n  direction: toHost\n  specOwnership: Exclusive\n", []string{
-		"6:3: syncResources[0].specOwnership: not supported in this version: fields that others add to a twin stay; remove it",
+	{"later keys", "version: v1\nsyncResources:\n- apiVersion: v1\n  kind: A\n  direction: toHost\n  deletionPolicy: Foreground\n", []string{
+		"6:3: syncResources[0].deletionPolicy: not supported in this version: a deleted source goes at once, and its twin after it; remove it",
 	}},
 }
 
@@ -136,7 +136,7 @@ func expectErrors(t *testing.T, text string, want []string) {
 // Every later key is refused as such in its object, and those that are known from elsewhere are among them.
 func TestF5_LaterKeys(t *testing.T) {
 	for object, names := range map[reflect.Type][]string{
-		reflect.TypeFor[SyncResource](): {"specOwnership", "deletionPolicy", "carryFinalizers"},
+		reflect.TypeFor[SyncResource](): {"deletionPolicy", "carryFinalizers"},
 	} {
 		for _, name := range names {
 			if _, ok := laterField(object, name); !ok {

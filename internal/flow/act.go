@@ -58,6 +58,8 @@ func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision)
 		return e.create(ctx, in, d)
 	case boundary.Apply:
 		return e.apply(ctx, in, d)
+	case boundary.RemoveFields:
+		return e.removeFields(ctx, in, d)
 	case boundary.Delete:
 		return e.delete(ctx, in, d)
 	case boundary.Release:
@@ -120,6 +122,18 @@ func (e *epoch) apply(ctx context.Context, in boundary.Input, d boundary.Decisio
 	return true
 }
 
+// removeFields takes out of a twin what others added (O4).
+func (e *epoch) removeFields(ctx context.Context, in boundary.Input, d boundary.Decision) bool {
+	twin, err := e.jsonPatchTwin(ctx, in.Place, d.Patch)
+	if err != nil {
+		return e.failed(ctx, in, d, boundary.OpPatch, err)
+	}
+	e.twinWritten(in, d, twin, observe.OperationUpdate)
+	e.log.Debug("Took out what others added", "source", in.Key, "twin", in.Place, "rule", d.Rule.Name, "reasons", d.Reasons)
+	e.tell(in, d.Events...)
+	return true
+}
+
 func (e *epoch) patchTwin(ctx context.Context, place types.NamespacedName, body map[string]any, manager string, force bool) (*unstructured.Unstructured, error) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -152,6 +166,17 @@ func (e *epoch) deleteTwin(ctx context.Context, place types.NamespacedName, d bo
 
 // written takes in a twin that was just written.
 func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *unstructured.Unstructured, operation string, reason boundary.Reason, verb string) {
+	e.twinWritten(in, d, twin, operation)
+	e.states.with(in.Key, func(s *state) { s.memory.Wrote = d.Hash })
+	e.tellUndeclared(in, d)
+	e.rememberAbsent(in, d, true)
+	e.log.Debug(verb+" the twin", "source", in.Key, "twin", in.Place, "rule", d.Rule.Name, "reasons", d.Reasons)
+	e.tell(in, d.Events...)
+	e.tell(in, boundary.Event{Reason: reason, Message: fmt.Sprintf("%s %s %s on the %s cluster", verb, e.Kind.Kind, boundary.FormatName(in.Place), e.to.Role())})
+}
+
+// twinWritten takes in the answer to a write of any kind to a twin.
+func (e *epoch) twinWritten(in boundary.Input, d boundary.Decision, twin *unstructured.Unstructured, operation string) {
 	e.twins.Put(twin)
 	e.metrics.Operation(operation, observe.StatusSuccess)
 	e.queue.Forget(in.Key)
@@ -163,13 +188,9 @@ func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *unstructur
 		}
 		s.changed, s.faults = time.Time{}, 0
 		s.memory.FaultHash, s.memory.Fault = "", ""
+		s.memory.TwinFight, s.memory.TakenOut = d.TwinFight, d.TakenOut
 		s.deleted = ""
 	})
-	e.tellUndeclared(in, d)
-	e.rememberAbsent(in, d, true)
-	e.log.Debug(verb+" the twin", "source", in.Key, "twin", in.Place, "rule", d.Rule.Name, "reasons", d.Reasons)
-	e.tell(in, d.Events...)
-	e.tell(in, boundary.Event{Reason: reason, Message: fmt.Sprintf("%s %s %s on the %s cluster", verb, e.Kind.Kind, boundary.FormatName(in.Place), e.to.Role())})
 }
 
 // delete deletes a twin.
@@ -185,7 +206,7 @@ func (e *epoch) delete(ctx context.Context, in boundary.Input, d boundary.Decisi
 	e.metrics.Operation(observe.OperationDelete, observe.StatusSuccess)
 	e.metrics.Success(time.Now())
 	e.queue.Forget(in.Key)
-	e.states.with(in.Key, func(s *state) { s.deleted = d.UID })
+	e.states.with(in.Key, func(s *state) { s.deleted, s.memory.Wrote = d.UID, "" })
 	e.forget(ctx, in)
 	e.log.Debug("Deleted the twin", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
 	e.tell(in, boundary.Event{Reason: boundary.ReasonDeleted, Message: fmt.Sprintf("Deleted %s %s on the %s cluster", e.Kind.Kind, boundary.FormatName(in.Place), e.to.Role())})
@@ -247,9 +268,11 @@ func (e *epoch) rememberStatus(in boundary.Input, d boundary.Decision, written *
 	result := boundary.StatusHash(written.Object["status"])
 	e.states.with(in.Key, func(s *state) {
 		s.memory.StatusFault, s.memory.StatusRetryAt = "", time.Time{}
-		s.memory.StatusWritten, s.memory.StatusResult = "", ""
-		if result != d.StatusHash { // the server makes something else of it: remember what
-			s.memory.StatusWritten, s.memory.StatusResult = d.StatusHash, result
+		s.memory.StatusWritten, s.memory.StatusResult, s.memory.StatusOf = d.StatusHash, result, d.UID
+		if d.Action == boundary.MirrorStatus {
+			s.memory.TwinFight = d.TwinFight
+		} else {
+			s.memory.SourceFight = d.SourceFight
 		}
 	})
 }
@@ -268,7 +291,7 @@ func (e *epoch) patchStatus(ctx context.Context, s *side, r cluster.Resource, ke
 		return nil, fmt.Errorf("encode the status of %s: %w", key, err)
 	}
 	return s.Dynamic().Resource(r.GroupVersionResource).Namespace(key.Namespace).
-		Patch(ctx, key.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager, DryRun: e.dry}, "status")
+		Patch(ctx, key.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: e.Identity.StatusManager(), DryRun: e.dry}, "status")
 }
 
 // clearUnselected removes the returned status from a source that is not selected any more, if it still stands: its

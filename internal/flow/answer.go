@@ -40,10 +40,14 @@ func (e *epoch) rest(ctx context.Context, in boundary.Input, d boundary.Decision
 		return
 	}
 	how := inStep
-	if d.StatusRefused {
+	switch {
+	case d.Contended:
+		how = contended
+	case d.StatusRefused:
 		how = refused
 	}
 	e.states.settle(in.Key, how)
+	e.recall(in, d)
 	e.tell(in, d.Events...)
 	e.toldContested(in, d)
 	e.tellUndeclared(in, d)
@@ -89,6 +93,8 @@ func (e *epoch) hold(ctx context.Context, in boundary.Input, d boundary.Decision
 		how = paused
 	case d.Action == boundary.Refuse, d.Until == boundary.UntilRetry:
 		how = refused
+	case d.Contended:
+		how = contended
 	}
 	e.states.settle(in.Key, how)
 	if d.Until == boundary.UntilPlaceFree || d.Until == boundary.UntilTwinGone {
@@ -99,9 +105,7 @@ func (e *epoch) hold(ctx context.Context, in boundary.Input, d boundary.Decision
 	if d.Blocked && !e.isTwin(in.Twin) && e.blockers.at(in.Place) == nil {
 		e.queue.add(in.Key, changes) // it went in this moment
 	}
-	if d.Until == boundary.UntilRetry {
-		e.queue.AddAfter(in.Key, time.Until(d.RetryAt))
-	}
+	e.recall(in, d)
 	e.log.Debug("Held", "source", in.Key, "twin", in.Place, "until", d.Until, "reasons", d.Reasons)
 	e.tell(in, d.Events...)
 	e.toldContested(in, d)
@@ -111,6 +115,29 @@ func (e *epoch) hold(ctx context.Context, in boundary.Input, d boundary.Decision
 func (e *epoch) toldContested(in boundary.Input, d boundary.Decision) {
 	if in.Memory.StatusContested != d.StatusContested {
 		e.states.with(in.Key, func(s *state) { s.memory.StatusContested = d.StatusContested })
+	}
+}
+
+// recall takes in what is to be remembered of a decision that writes nothing, and when it is to be made again.
+func (e *epoch) recall(in boundary.Input, d boundary.Decision) {
+	e.states.with(in.Key, func(s *state) {
+		s.memory.TwinFight, s.memory.SourceFight, s.memory.TakenOut = d.TwinFight, d.SourceFight, d.TakenOut
+	})
+	e.logFight(in, d, in.Memory.TwinFight, d.TwinFight)
+	e.logFight(in, d, in.Memory.SourceFight, d.SourceFight)
+	if !d.RetryAt.IsZero() {
+		e.queue.AddAfter(in.Key, time.Until(d.RetryAt))
+	}
+}
+
+// logFight logs when a fight with another writer comes to rest, and when it is over (O6).
+func (e *epoch) logFight(in boundary.Input, d boundary.Decision, before, after *boundary.Fight) {
+	switch {
+	case after.Resting() && !before.Resting():
+		e.log.Warn("Another writer undoes what is written, so that is written once a minute only", "source", in.Key, "twin", in.Place,
+			"rule", d.Rule.Name, "managers", after.Rival.Managers, "paths", after.Rival.Paths, "setting", after.Rival.Setting)
+	case before.Resting() && after == nil:
+		e.log.Info("No other writer undoes what is written any more", "source", in.Key, "twin", in.Place, "rule", d.Rule.Name)
 	}
 }
 
@@ -271,7 +298,7 @@ func reasonOf(a boundary.Action) boundary.Reason {
 		return boundary.ReasonCreateFailed
 	case boundary.Delete:
 		return boundary.ReasonDeleteFailed
-	case boundary.Apply, boundary.Release:
+	case boundary.Apply, boundary.RemoveFields, boundary.Release:
 		return boundary.ReasonUpdateFailed
 	}
 	return boundary.ReasonPatchFailed

@@ -130,7 +130,7 @@ func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *pla
 	e.blockers = newBlockers(e)
 	e.sources = store.New(store.Options{
 		Keep:    func(o *unstructured.Unstructured) bool { return boundary.Keeps(f.Rules, o, f.Naming) },
-		Trim:    func(o *unstructured.Unstructured) { o.SetManagedFields(nil) },
+		Trim:    func(o *unstructured.Unstructured) { boundary.TrimSource(f.Rules, o) },
 		Listing: e.guard.suspend,
 		Changed: e.sourceChanged,
 		Listed:  e.listed,

@@ -121,6 +121,7 @@ func (e *epoch) sweep(ctx context.Context) {
 	for _, o := range outcomes {
 		e.metrics.SetObjects(string(o), counts[o])
 	}
+	e.metrics.SetContentions(e.states.contentions())
 	if !e.synced() {
 		return
 	}

@@ -1,12 +1,14 @@
 package flow
 
 import (
+	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/observe"
 )
 
 // state is what is remembered of one source between decisions. Most sources in step have none.
@@ -42,9 +44,11 @@ const (
 	refused outcome = "refused"
 	foreign outcome = "foreign"
 	paused  outcome = "paused"
+	// contended: others undo what we write.
+	contended outcome = "contention"
 )
 
-var outcomes = []outcome{inStep, pending, refused, foreign, paused}
+var outcomes = []outcome{inStep, pending, refused, foreign, paused, contended}
 
 // pace limits the writes for one object: a few at once, then one each pacedEvery, so that an object that changes all
 // the time is carried over in its latest state and not in each.
@@ -138,6 +142,19 @@ func (s *states) count() map[outcome]int {
 	out := make(map[outcome]int, len(s.counts))
 	for o, n := range s.counts {
 		out[o] = n
+	}
+	return out
+}
+
+// contentions returns how many sources are fought over with whom.
+func (s *states) contentions() map[observe.Contention]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[observe.Contention]int{}
+	for _, st := range s.m {
+		for _, rival := range st.memory.Rivals() {
+			out[observe.Contention{Managers: strings.Join(rival.Managers, ","), Paths: strings.Join(rival.Paths, ","), Setting: rival.Setting}]++
+		}
 	}
 	return out
 }

@@ -42,13 +42,15 @@ const (
 	StateRefused = "refused"
 	StateForeign = "foreign"
 	StatePaused  = "paused"
+	// StateContention: others undo what is written.
+	StateContention = "contention"
 )
 
 var (
 	operations = []string{OperationCreate, OperationUpdate, OperationDelete, OperationSync, OperationStatus}
 	outcomes   = []string{StatusSuccess, StatusError, StatusSkipped}
 	errorTypes = []string{ErrorConflict, ErrorNotFound, ErrorValidation, ErrorForbidden, ErrorTransient, ErrorUnknown}
-	states     = []string{StateInStep, StateWaiting, StateRefused, StateForeign, StatePaused}
+	states     = []string{StateInStep, StateWaiting, StateRefused, StateForeign, StatePaused, StateContention}
 	latencies  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 )
 
@@ -62,6 +64,7 @@ type Metrics struct {
 	crossing   *prometheus.HistogramVec
 	returning  *prometheus.HistogramVec
 	objects    *prometheus.GaugeVec
+	contention *prometheus.GaugeVec
 	rules      *prometheus.GaugeVec
 	reachable  *prometheus.GaugeVec
 	panics     *prometheus.CounterVec
@@ -88,6 +91,8 @@ func NewMetrics(version string) *Metrics {
 			Help: "From seeing a twin's status change to the source's status having been written."}, flow),
 		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isthmus_objects",
 			Help: "Selected objects, by the state they are in."}, with("state")),
+		contention: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isthmus_contention",
+			Help: "Objects that another writer writes against, by its field managers, the paths, and the setting that would end it."}, with("manager", "path", "setting")),
 		rules: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isthmus_rule_active",
 			Help: "Whether a rule's flow runs (1), or waits (0)."}, []string{"rule", "direction", "kind"}),
 		reachable: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isthmus_cluster_reachable",
@@ -104,7 +109,7 @@ func NewMetrics(version string) *Metrics {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_build_info", Help: "Always 1; what runs is in the labels.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.rules, m.reachable, m.panics, m.faulty, m.reloaded, m.reloadedAt, build,
+	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.contention, m.rules, m.reachable, m.panics, m.faulty, m.reloaded, m.reloadedAt, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -176,9 +181,15 @@ type FlowMetrics struct {
 	returning  prometheus.Observer
 	gauges     map[string]prometheus.Gauge
 
-	mu     sync.Mutex
-	counts map[string]int
+	contention *prometheus.GaugeVec // with direction and kind filled in
+
+	mu          sync.Mutex
+	counts      map[string]int
+	contentions map[Contention]int
 }
+
+// Contention is what others write against us: their field managers, the paths, and the setting that would end it.
+type Contention struct{ Managers, Paths, Setting string }
 
 // ForFlow registers a flow: its series exist, at zero, from then on. Several flows may share a direction and a kind
 // (one for each remote); their objects add up.
@@ -191,6 +202,7 @@ func (m *Metrics) ForFlow(direction, kind string) *FlowMetrics {
 		errors:     map[string]prometheus.Counter{},
 		gauges:     map[string]prometheus.Gauge{},
 		counts:     map[string]int{},
+		contention: m.contention.MustCurryWith(prometheus.Labels{"direction": direction, "kind": kind}),
 		success:    m.success.WithLabelValues(direction, kind),
 		panics:     m.panics.WithLabelValues(direction, kind),
 		crossing:   m.crossing.WithLabelValues(direction, kind),
@@ -271,9 +283,29 @@ func (f *FlowMetrics) SetObjects(state string, n int) {
 	f.counts[state] = n
 }
 
+// SetContentions tells how many of the flow's objects are contended, in which ways. Ways that are not among them are
+// forgotten once no flow of the direction and kind has such objects.
+func (f *FlowMetrics) SetContentions(counts map[Contention]int) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.contentions {
+		if counts[c] == 0 {
+			f.contention.DeleteLabelValues(c.Managers, c.Paths, c.Setting)
+		}
+	}
+	for c, n := range counts {
+		f.contention.WithLabelValues(c.Managers, c.Paths, c.Setting).Set(float64(n))
+	}
+	f.contentions = counts
+}
+
 // Close takes the flow's objects out of the gauges; counters stay.
 func (f *FlowMetrics) Close() {
 	for _, s := range states {
 		f.SetObjects(s, 0)
 	}
+	f.SetContentions(nil)
 }

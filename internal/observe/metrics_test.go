@@ -47,7 +47,7 @@ func TestMetricsExistAtZero(t *testing.T) {
 	m := NewMetrics("v1")
 	m.ForFlow("toHost", "Widget")
 	for name, want := range map[string]int{
-		"isthmus_operations_total": 15, "isthmus_errors_total": 6, "isthmus_objects": 5, "isthmus_crossing_latency_seconds": 1,
+		"isthmus_operations_total": 15, "isthmus_errors_total": 6, "isthmus_objects": 6, "isthmus_crossing_latency_seconds": 1,
 		"isthmus_status_return_latency_seconds": 1, "isthmus_last_success_timestamp_seconds": 1,
 	} {
 		if sum, n := value(t, m, name, "toHost", "Widget"); sum != 0 || n != want {

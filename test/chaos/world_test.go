@@ -103,8 +103,8 @@ func (w *world) check() error {
 		}
 		twin := remotes[name]
 		if w.remote[name] != nil || !s.selected {
-			// A status that others wrote to a source that is not selected is theirs; a returned one has to go.
-			if status, _ := local.Object["status"].(map[string]any); status["count"] != nil || s.selected && len(status) > 0 {
+			// A status that others wrote to a source without a twin is theirs; a returned one has to go.
+			if status, _ := local.Object["status"].(map[string]any); status["count"] != nil || status["ready"] != nil {
 				return fmt.Errorf("T2: %s has no twin, but the status %v", name, status)
 			}
 			continue

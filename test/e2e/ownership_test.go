@@ -220,9 +220,6 @@ func TestO4_DriftIsPutBack(t *testing.T) {
 	config := rules(ns, widgetsWith())
 	p := e.Start(config)
 	spec := `{size: 3, data: d, tags: [a, b], args: [first, second], limits: {cpu: "1"}, ports: [{port: 80}, {port: 53, protocol: UDP, name: dns}]}`
-	e.Local.Create(widget(ns, "one", spec))
-	e.Eventually(func() error { return is(e.Remote.Get(widgets, ns, "one"), 3, "spec", "size") })
-	source := content(e.Local.Get(widgets, ns, "one"))
 
 	for name, patch := range map[string]string{
 		"changed":                    `[{op: replace, path: /spec/size, value: 4}]`,
@@ -239,10 +236,13 @@ func TestO4_DriftIsPutBack(t *testing.T) {
 		"changed and back and again": `[{op: replace, path: /spec/size, value: 3}, {op: replace, path: /spec/data, value: e}]`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := e.Remote.Get(widgets, ns, "one").GetResourceVersion()
-			e.Remote.PatchAs("other", types.JSONPatchType, widgets, ns, "one", patch)
+			object := strings.ReplaceAll(name, " ", "-") // one each: so many changes of one would be a fight (O6)
+			source := content(e.Local.Create(widget(ns, object, spec)))
+			e.Eventually(func() error { return is(e.Remote.Get(widgets, ns, object), 3, "spec", "size") })
+			before := e.Remote.Get(widgets, ns, object).GetResourceVersion()
+			e.Remote.PatchAs("other", types.JSONPatchType, widgets, ns, object, patch)
 			e.Eventually(func() error {
-				twin := e.Remote.Get(widgets, ns, "one")
+				twin := e.Remote.Get(widgets, ns, object)
 				if twin.GetResourceVersion() == before {
 					return fmt.Errorf("the patch changed nothing")
 				}
