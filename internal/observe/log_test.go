@@ -39,7 +39,6 @@ func TestLoggerLevels(t *testing.T) {
 	}
 }
 
-// F4: the client libraries log bodies at verbosity 8 and up; none of our levels may turn that on.
 func TestLoggerSeparatesTexts(t *testing.T) {
 	for asJSON, want := range map[bool]string{false: `reasons="one thing; another"`, true: `"reasons":["one thing","another"]`} {
 		var out strings.Builder
@@ -50,6 +49,7 @@ func TestLoggerSeparatesTexts(t *testing.T) {
 	}
 }
 
+// F4: the client libraries log bodies at verbosity 8 and up; none of our levels may turn that on.
 func TestF4_ClientLibrariesLogNoBodies(t *testing.T) {
 	var out bytes.Buffer
 	RouteClientLogs(NewLogger(&out, LevelTrace, false))
