@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/config"
 	"isthmus.dev/isthmus/internal/flow"
@@ -247,6 +248,11 @@ func (e *Engine) Ready() (notes []string, err error) {
 		state := f.State()
 		if state.Active && !state.Ready || state.Starting || state.Replaced {
 			return nil, fmt.Errorf("%s: %s", f.Name(), state.Reason)
+		}
+		for _, rule := range f.Rules {
+			if gaps := f.Gaps()[rule.Name]; len(gaps) > 0 {
+				notes = append(notes, fmt.Sprintf("does not cross: %s: %s", rule.Name, boundary.GapsMessage(gaps)))
+			}
 		}
 		if !state.Active {
 			notes = append(notes, fmt.Sprintf("waiting: %s: %s", f.Name(), state.Reason))

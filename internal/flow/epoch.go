@@ -104,6 +104,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 		run(e.work)
 	}
 	run(e.supervise)
+	f.tellGaps(p.gaps)
 	f.setState(State{Active: true}, e)
 	e.enqueueAll() // a namespace may have become known before the flow could be told of it
 	e.listedAgain()
@@ -398,6 +399,7 @@ func (e *epoch) revalidate(ctx context.Context) {
 		e.plan.sourceCRD, e.plan.twinCRD = fresh.sourceCRD, fresh.twinCRD
 		clear(e.undeclared)
 		e.schemaMu.Unlock()
+		e.tellGaps(fresh.gaps)
 		e.states.forgetFaults()
 		e.enqueueAll()
 	}

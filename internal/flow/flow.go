@@ -85,6 +85,7 @@ type Flow struct {
 	mu    sync.Mutex
 	state State
 	epoch *epoch
+	gaps  map[string][]boundary.Gap // by rule
 }
 
 // State is how a flow stands.
@@ -97,6 +98,33 @@ type State struct {
 	Replaced bool
 	// Reason says why it is not active.
 	Reason string
+}
+
+// Gaps returns, by rule, what can't cross because the twins' side does not declare it, or as something else (O7): known
+// as soon as both sides have told what they declare, before anything crosses.
+func (f *Flow) Gaps() map[string][]boundary.Gap {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gaps
+}
+
+// tellGaps takes in what can't cross, and says it of each rule of which it is something else than before.
+func (f *Flow) tellGaps(gaps map[string][]boundary.Gap) {
+	before := f.Gaps()
+	f.mu.Lock()
+	f.gaps = gaps
+	f.mu.Unlock()
+	for _, rule := range f.Rules {
+		message := boundary.GapsMessage(gaps[rule.Name])
+		f.Metrics.SetRuleUndeclared(rule.Name, string(rule.Direction), rule.Kind.Kind, len(gaps[rule.Name]))
+		switch was := boundary.GapsMessage(before[rule.Name]); {
+		case message == was:
+		case message == "":
+			f.log.Info("All fields of the kind cross now", "rule", rule.Name)
+		default:
+			f.log.Warn("Fields that the twins' side does not declare do not cross", "rule", rule.Name, "side", f.To.Role(), "fields", message)
+		}
+	}
 }
 
 // New makes a Flow; Run runs it.
@@ -262,8 +290,9 @@ func (f *Flow) setState(s State, e *epoch) {
 type plan struct {
 	source, twin       cluster.Resource
 	sourceCRD, twinCRD *cluster.CRD
-	schema             *boundary.Schema // what the remote side declares
-	statusSchema       *boundary.Schema // what the local side declares of status
+	schema             *boundary.Schema          // what the remote side declares
+	statusSchema       *boundary.Schema          // what the local side declares of status
+	gaps               map[string][]boundary.Gap // what can't cross, by rule
 	sourceScopes       []string
 	twinScopes         []string
 	// formerScopes are watched for twins too, where RBAC still allows it; unseen: there may be twins in namespaces that
@@ -310,6 +339,13 @@ func (f *Flow) prepare(ctx context.Context) (p *plan, err error) {
 	if p.schema, err = f.To.Schema(ctx, f.Kind); err != nil {
 		return p, fmt.Errorf("the %s schema of %s: %w", f.To.Role(), f.Kind.Kind, err)
 	}
+	var sources *boundary.Schema
+	if len(f.Rules) > 0 {
+		if sources, err = f.From.Schema(ctx, f.Kind); err != nil {
+			return p, fmt.Errorf("the %s schema of %s: %w", f.From.Role(), f.Kind.Kind, err)
+		}
+	}
+	p.gaps = map[string][]boundary.Gap{}
 	for _, rule := range f.Rules {
 		returns := rule.ReturnsFrom(f.Remote)
 		if returns && !p.source.Status {
@@ -321,13 +357,10 @@ func (f *Flow) prepare(ctx context.Context) (p *plan, err error) {
 		if err := rule.CheckRemoteOwned(p.schema); err != nil {
 			return p, err
 		}
-		if returns && p.statusSchema == nil {
-			local, err := f.From.Schema(ctx, f.Kind)
-			if err != nil {
-				return p, fmt.Errorf("the %s schema of %s: %w", f.From.Role(), f.Kind.Kind, err)
-			}
-			p.statusSchema, _ = local.At(boundary.Path{{Field: "status"}})
+		if returns {
+			p.statusSchema, _ = sources.At(boundary.Path{{Field: "status"}})
 		}
+		p.gaps[rule.Name] = rule.Gaps(sources, p.schema)
 		if rule.Mode == boundary.ModeMirror {
 			status, declared := p.schema.At(boundary.Path{{Field: "status"}})
 			if declared && p.schema != nil && !p.twin.Status {

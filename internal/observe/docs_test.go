@@ -18,6 +18,7 @@ func TestMetricsOfTheMonitoringPage(t *testing.T) {
 	flow.Crossed(time.Second)
 	metrics.SetReachable("local", true)
 	metrics.SetRuleActive("widgets", "ToRemote", "Widget", true)
+	metrics.SetRuleUndeclared("widgets", "ToRemote", "Widget", 1)
 	families, err := metrics.Registry().Gather()
 	if err != nil {
 		t.Fatal(err)

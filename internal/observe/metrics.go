@@ -66,6 +66,7 @@ type Metrics struct {
 	objects    *prometheus.GaugeVec
 	contention *prometheus.GaugeVec
 	rules      *prometheus.GaugeVec
+	undeclared *prometheus.GaugeVec
 	reachable  *prometheus.GaugeVec
 	panics     *prometheus.CounterVec
 	faulty     prometheus.Gauge
@@ -95,6 +96,8 @@ func NewMetrics(version string) *Metrics {
 			Help: "Objects that another writer writes against, by its field managers, the paths, and the setting that would end it."}, with("manager", "path", "setting")),
 		rules: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isthmus_rule_active",
 			Help: "Whether a rule's flow runs (1), or waits (0)."}, []string{"rule", "direction", "kind"}),
+		undeclared: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isthmus_rule_undeclared_fields",
+			Help: "Fields of a rule's kind that do not cross, because the twins' side does not declare them, or as something else."}, []string{"rule", "direction", "kind"}),
 		reachable: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "isthmus_cluster_reachable",
 			Help: "Whether the cluster of a side answers us (1) or not (0)."}, []string{"side"}),
 		panics: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "isthmus_flow_panics_total",
@@ -109,7 +112,7 @@ func NewMetrics(version string) *Metrics {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_build_info", Help: "Always 1; what runs is in the labels.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.contention, m.rules, m.reachable, m.panics, m.faulty, m.reloaded, m.reloadedAt, build,
+	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.contention, m.rules, m.undeclared, m.reachable, m.panics, m.faulty, m.reloaded, m.reloadedAt, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -129,10 +132,18 @@ func (m *Metrics) SetRuleActive(rule, direction, kind string, active bool) {
 	}
 }
 
+// SetRuleUndeclared tells how many fields of a rule's kind do not cross (O7).
+func (m *Metrics) SetRuleUndeclared(rule, direction, kind string, fields int) {
+	if m != nil {
+		m.undeclared.WithLabelValues(rule, direction, kind).Set(float64(fields))
+	}
+}
+
 // RemoveRule forgets a rule that no longer exists.
 func (m *Metrics) RemoveRule(rule, direction, kind string) {
 	if m != nil {
 		m.rules.DeleteLabelValues(rule, direction, kind)
+		m.undeclared.DeleteLabelValues(rule, direction, kind)
 	}
 }
 

@@ -180,3 +180,50 @@ func TestO7_RetriesAreFew(t *testing.T) {
 		t.Errorf("expected one Event, got %q", events)
 	}
 }
+
+// What can't cross is told of the rule before anything crosses, without any object, and once; until both sides agree.
+func TestO7_SchemasAreComparedBeforeAnythingCrosses(t *testing.T) {
+	t.Parallel()
+	e := harness.New(t)
+	group := ownGroup(e)
+	e.Local.Apply(harness.WidgetCRDWith(group, "fresh: {type: string}", "mine: {type: string}", "level: {type: string}"))
+	e.Remote.Apply(harness.WidgetCRDWith(group, "level: {type: integer}"))
+	ns := e.Namespace("a")
+	config := rules(ns, "apiVersion: "+group+"/v1, kind: Widget, hostOwnedFields: [spec.mine]",
+		"apiVersion: v1, kind: ConfigMap, selector: {matchLabels: {of: test}}")
+	p := e.Start(config)
+	const fields = "spec.fresh, spec.level (string here, integer there)"
+	told := func(n int) {
+		t.Helper()
+		e.Eventually(func() error {
+			if have := timesLogged(p, "WARN", "Fields that the twins' side does not declare do not cross", "Widget-toHost", fields); have != n {
+				return fmt.Errorf("told %d times, expected %d", have, n)
+			}
+			return nil
+		})
+	}
+	told(1)
+	if code, body := p.Ready(); code != 200 || body != "ok\ndoes not cross: Widget-toHost: "+fields+"\n" {
+		t.Errorf("/readyz: %d %q", code, body)
+	}
+	undeclared := func(kind string) string {
+		return p.Metric(fmt.Sprintf(`isthmus_rule_undeclared_fields{direction="ToRemote",kind="%[1]s",rule="%[1]s-toHost"}`, kind))
+	}
+	if undeclared("Widget") != "2" || undeclared("ConfigMap") != "0" {
+		t.Errorf("the metric says %q and %q", undeclared("Widget"), undeclared("ConfigMap"))
+	}
+	for i := range 3 { // objects change nothing about it
+		e.Local.Create(groupWidget(group, ns, fmt.Sprintf("w%d", i), "{size: 1, fresh: f}"))
+		e.Eventually(func() error { return is(e.Remote.Get("widgets."+group, ns, fmt.Sprintf("w%d", i)), 1, "spec", "size") })
+	}
+	told(1)
+
+	// The other side catches up, and falls behind again.
+	e.Remote.Apply(harness.WidgetCRDWith(group, "fresh: {type: string}", "level: {type: string}"))
+	e.Eventually(func() error { return logged(p, "All fields of the kind cross now", "Widget-toHost") })
+	if _, body := p.Ready(); body != "ok\n" || undeclared("Widget") != "0" {
+		t.Errorf("/readyz: %q, the metric: %s", body, undeclared("Widget"))
+	}
+	e.Remote.Apply(harness.WidgetCRDWith(group, "level: {type: integer}"))
+	told(2)
+}
