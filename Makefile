@@ -1,7 +1,7 @@
 # Isthmus: "make help" says what there is. Everything needs Go, git and make, and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint clauses build fuzz generate clean
+.PHONY: help demo test lint clauses build krew fuzz generate clean
 
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME ?= 30s
@@ -51,6 +51,9 @@ clauses: ## list the contract's clauses with the tests that prove them
 build: ## build bin/isthmus
 	@go run ./test/progress build -o bin/isthmus ./cmd/isthmus
 	@echo "bin/isthmus"
+
+krew: ## build the kubectl plugin's archives and its krew manifest (VERSION=v1.2.3 URL=https://…)
+	go run ./config/krew -version "$(VERSION)" -url "$(URL)"
 
 fuzz: ## fuzz each target for a while (FUZZTIME=30s)
 	@set -e; grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \

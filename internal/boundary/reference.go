@@ -44,6 +44,14 @@ type Resolution struct {
 // Resolver tells about objects of kinds that cross (X3); nil knows of none.
 type Resolver func(Object) Resolution
 
+// String writes the reference, and of one to a namespace the namespace.
+func (r Reference) String() string {
+	if r.Name == "" {
+		return "namespace " + r.Namespace
+	}
+	return r.describe()
+}
+
 // Target is what a reference becomes.
 type Target struct {
 	// Namespace is empty for a cluster-scoped object.

@@ -11,7 +11,9 @@ import (
 
 // Main runs the command line of the process and exits.
 func Main() {
-	err := newRootCommand().Execute()
+	root := newRootCommand()
+	asPlugin(root, os.Args)
+	err := root.Execute()
 	if code := exitCode(0); errors.As(err, &code) {
 		os.Exit(int(code))
 	}
@@ -35,6 +37,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
 	root.AddCommand(
 		newAdoptCommand(),
+		newExplainCommand(),
 		newPlanCommand(),
 		newRBACCommand(),
 		newSchemaCommand(),

@@ -174,6 +174,30 @@ func (v *View) TwinAt(place types.NamespacedName) *unstructured.Unstructured {
 	return v.e.twins.Get(place)
 }
 
+// Twins returns the places of our twins as they were listed, and their sources.
+func (v *View) Twins() map[types.NamespacedName]types.NamespacedName {
+	twins := map[types.NamespacedName]types.NamespacedName{}
+	v.e.twins.Each("", func(o *unstructured.Unstructured) bool {
+		if source, ok := v.Identity.SourceOf(o); ok {
+			twins[nameOf(o)] = source
+		}
+		return true
+	})
+	return twins
+}
+
+// ReadSource reads, live, an object that no list showed because no rule takes from its namespace, and keeps it with those
+// that no rule takes. found: it is there.
+func (v *View) ReadSource(ctx context.Context, key types.NamespacedName) (found bool, err error) {
+	source, err := v.e.readSource(ctx, key)
+	if source == nil || err != nil {
+		return false, err
+	}
+	source.SetManagedFields(nil)
+	v.skipped[key] = source
+	return true, nil
+}
+
 // IsConnection reports whether an error of Look is about reaching a server rather than an answer.
 func IsConnection(err error) bool { return isConnection(err) }
 
