@@ -41,6 +41,7 @@ func newRootCommand() *cobra.Command {
 		newPlanCommand(),
 		newRBACCommand(),
 		newSchemaCommand(),
+		newStatusCommand(),
 		newSyncCommand(),
 		newValidateCommand(),
 		newVersionCommand(),

@@ -131,7 +131,9 @@ func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1)
-	go func() { served <- observe.Serve(ctx, listener, metrics.Registry(), e.Ready) }()
+	go func() {
+		served <- observe.Serve(ctx, listener, metrics.Registry(), e.Ready, func() any { return e.Status(version()) })
+	}()
 	go config.Watch(ctx, o.config, file.Hash, again, func(c *config.Config, err error) {
 		if err == nil {
 			err = o.apply(c, &level)

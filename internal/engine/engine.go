@@ -49,14 +49,16 @@ type Engine struct {
 	wanted  *config.Config
 	running []*task
 	waiting string // what a start, or a change of the configuration, waits for; empty: nothing
-	refused error  // why the file as it is now is not what runs; nil: it is
+	// wantedSince is when the configuration was read.
+	wantedSince time.Time
+	refused     error // why the file as it is now is not what runs; nil: it is
 }
 
 // New makes an Engine; Run runs it.
 func New(o Options) *Engine {
 	o.Metrics.SetReload(true, time.Now())
 	return &Engine{
-		Options: o, changed: make(chan struct{}, 1), wanted: o.Config, waiting: "starting", made: o.Siblings.Expect(o.RemoteID),
+		Options: o, changed: make(chan struct{}, 1), wanted: o.Config, wantedSince: time.Now(), waiting: "starting", made: o.Siblings.Expect(o.RemoteID),
 	}
 }
 
@@ -87,7 +89,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // untouched, and rules that are gone are wound down. It returns at once.
 func (e *Engine) Reload(c *config.Config) {
 	e.mu.Lock()
-	e.wanted, e.refused = c, nil
+	e.wanted, e.wantedSince, e.refused = c, time.Now(), nil
 	e.mu.Unlock()
 	e.Metrics.SetReload(true, time.Now())
 	select {

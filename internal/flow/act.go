@@ -21,6 +21,9 @@ const levelTrace = observe.LevelTrace
 
 // act carries out a decision. again: decide once more at once.
 func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision) (again bool) {
+	if d.Rule != nil {
+		e.states.with(in.Key, func(s *state) { s.rule = d.Rule.Name })
+	}
 	switch d.Action {
 	case boundary.Nothing:
 		e.rest(ctx, in, d)
@@ -185,6 +188,7 @@ func (e *epoch) twinWritten(in boundary.Input, d boundary.Decision, twin *unstru
 	e.states.with(in.Key, func(s *state) {
 		if !s.changed.IsZero() {
 			e.metrics.Crossed(now.Sub(s.changed))
+			e.tallies.crossed(d.Rule.Name, now.Sub(s.changed))
 		}
 		s.changed, s.faults = time.Time{}, 0
 		s.memory.FaultHash, s.memory.Fault = "", ""

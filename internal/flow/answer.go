@@ -106,6 +106,9 @@ func (e *epoch) hold(ctx context.Context, in boundary.Input, d boundary.Decision
 		e.queue.add(in.Key, changes) // it went in this moment
 	}
 	e.recall(in, d)
+	if d.Action == boundary.Refuse && d.Rule != nil && len(d.Reasons) > 0 {
+		e.tallies.failed(d.Rule.Name, in.Key, d.Reasons[len(d.Reasons)-1])
+	}
 	e.log.Debug("Held", "source", in.Key, "twin", in.Place, "until", d.Until, "reasons", d.Reasons)
 	e.tell(in, d.Events...)
 	e.toldContested(in, d)
@@ -161,6 +164,9 @@ func (e *epoch) failed(ctx context.Context, in boundary.Input, d boundary.Decisi
 	e.metrics.Error(answer.ErrorType())
 	message := e.words(answer, err)
 	e.log.Debug("A write failed", "source", in.Key, "twin", in.Place, "action", d.Action, "answer", answer, "error", message)
+	if answer != boundary.Exists && answer != boundary.Stale && answer != boundary.Gone && d.Rule != nil {
+		e.tallies.failed(d.Rule.Name, in.Key, fmt.Sprintf("%s: %s", answer, message))
+	}
 	switch answer {
 	case boundary.Exists:
 		return e.lookAgain(ctx, in.Key, in.Place)

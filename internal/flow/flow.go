@@ -86,6 +86,8 @@ type Flow struct {
 	state State
 	epoch *epoch
 	gaps  map[string][]boundary.Gap // by rule
+
+	tallies tallies
 }
 
 // State is how a flow stands.

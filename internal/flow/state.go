@@ -33,6 +33,8 @@ type state struct {
 	spec                 pace
 	status               pace
 	outcome              outcome
+	// rule took the source by the last decision; empty: none did.
+	rule string
 }
 
 // outcome is how a source stands, for the metric isthmus_objects.

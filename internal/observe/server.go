@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,8 +34,8 @@ func Listen(address string) (net.Listener, error) {
 }
 
 // Serve answers /healthz (we run), /readyz (503 with the error of ready in the body until there is none, then 200 with
-// the notes that ready has, a line each) and /metrics on l until ctx ends, then lets requests finish for a moment. It closes l. A nil l serves nothing.
-func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, ready func() (notes []string, err error)) error {
+// the notes that ready has, a line each) /metrics, and /status (what status returns, as JSON) on l until ctx ends, then lets requests finish for a moment. It closes l. A nil l serves nothing.
+func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, ready func() (notes []string, err error), status func() any) error {
 	if l == nil {
 		<-ctx.Done()
 		return nil
@@ -48,6 +49,10 @@ func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, rea
 			return
 		}
 		say(w, http.StatusOK, strings.Join(append([]string{"ok"}, notes...), "\n"))
+	})
+	mux.HandleFunc("/status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(status())
 	})
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	server := &http.Server{

@@ -26,7 +26,7 @@ func TestServe(t *testing.T) {
 				return nil, errors.New("the remote cluster has not been listed yet")
 			}
 			return []string{"waiting: Widget: not served"}, nil
-		})
+		}, func() any { return map[string]int{"rules": 1} })
 	}()
 	get := func(path string) (int, string) {
 		t.Helper()
@@ -50,6 +50,9 @@ func TestServe(t *testing.T) {
 	}
 	if code, body := get("/metrics"); code != 200 || !strings.Contains(body, `isthmus_operations_total{direction="toHost",kind="Widget",operation="create",status="success"} 0`) {
 		t.Errorf("/metrics: %d %q", code, body)
+	}
+	if code, body := get("/status"); code != 200 || body != "{\"rules\":1}\n" {
+		t.Errorf("/status: %d %q", code, body)
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -79,7 +82,7 @@ func TestListenSaysWhatToDo(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Serve(ctx, nil, nil, nil); err != nil {
+	if err := Serve(ctx, nil, nil, nil, nil); err != nil {
 		t.Errorf("serving nothing: %v", err)
 	}
 }

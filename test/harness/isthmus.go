@@ -173,6 +173,9 @@ func (p *Isthmus) WaitReady() {
 // Ready returns the status code and the body of /readyz; code 0 means that there was no answer.
 func (p *Isthmus) Ready() (code int, body string) { return p.get("/readyz") }
 
+// Address returns the address of its HTTP server.
+func (p *Isthmus) Address() string { return "http://" + p.listen }
+
 // Metrics returns the text of /metrics.
 func (p *Isthmus) Metrics() string {
 	_, body := p.get("/metrics")
