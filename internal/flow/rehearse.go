@@ -155,6 +155,8 @@ func (r *rehearsal) try(ctx context.Context, in boundary.Input, d boundary.Decis
 	case boundary.Delete:
 		op = boundary.OpDelete
 		err = r.delete(ctx, in, d, &step)
+	case boundary.RemoveFields:
+		step.After, err = r.e.jsonPatchTwin(ctx, in.Place, d.Patch)
 	case boundary.Release:
 		step.After, err = r.e.jsonPatchTwin(ctx, in.Place, boundary.ReleasePatch(in.Twin))
 	case boundary.MirrorStatus:

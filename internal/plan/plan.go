@@ -284,6 +284,10 @@ func writesOf(v *flow.View, f flow.Finding, step flow.Step, made map[string]bool
 		if step.After != nil && step.Before != nil {
 			diff.content(v.Schema, step.Before, step.After)
 		}
+	case boundary.RemoveFields:
+		if step.After != nil {
+			diff.content(v.Schema, step.Before, step.After)
+		}
 	case boundary.Delete:
 		if step.Cleared {
 			writes = append(writes, Write{Action: string(boundary.ClearStatus), Object: source, Subresource: "status"})

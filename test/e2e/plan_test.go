@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -56,6 +57,9 @@ func plannedWrites(p *plan.Plan) (lines []string) {
 			case plan.HandOver:
 				manager = "isthmus-handover"
 			}
+			if w.Subresource != "" {
+				manager = "" // the writer's own
+			}
 			lines = append(lines, writeLine(w.Side, verb, w.Resource, w.Subresource, w.Namespace, w.Name, manager))
 		}
 	}
@@ -74,7 +78,7 @@ func auditedWrites(e *harness.Env, since time.Time) (lines []string) {
 			resource += "." + r.ObjectRef.APIGroup
 		}
 		manager := ""
-		if r.Verb == "patch" {
+		if r.Verb == "patch" && r.ObjectRef.Subresource == "" {
 			_, manager, _ = strings.Cut(r.RequestURI, "fieldManager=")
 			manager, _, _ = strings.Cut(manager, "&")
 		}
@@ -126,14 +130,16 @@ func TestD2_APlanIsWhatARunDoes(t *testing.T) {
 	for _, name := range []string{"in-step", "drifted", "answered", "left", "gone", "deselected", "moved", "again"} {
 		made(ns, name, "keep", "{size: 1, replicas: 2}")
 	}
+	made(ns, "added-to", "exclusive", "{size: 1}")
 	made(ns, "orphaned", "orphan", "{size: 1}")
 	made(ns, "wound-down", "remove", "{size: 1}")
 	for _, name := range numbered(6) {
 		e.Local.Create(configMap(name))
 	}
-	first := e.Start(config(rule("keep", "keep"), rule("orphan", "orphan", "onRemoval: Orphan"), rule("remove", "remove")))
+	exclusive := rule("exclusive", "exclusive", "specOwnership: Exclusive")
+	first := e.Start(config(rule("keep", "keep"), exclusive, rule("orphan", "orphan", "onRemoval: Orphan"), rule("remove", "remove")))
 	e.Eventually(func() error {
-		if n := len(e.Remote.List(resource, host, "isthmus.dev/origin")); n != 10 {
+		if n := len(e.Remote.List(resource, host, "isthmus.dev/origin")); n != 11 {
 			return fmt.Errorf("%d twins", n)
 		}
 		if n := len(e.Remote.List("configmaps", paused, "isthmus.dev/origin")); n != 6 {
@@ -151,6 +157,7 @@ func TestD2_APlanIsWhatARunDoes(t *testing.T) {
 	e.Local.Patch(resource, ns, "drifted", "spec: {size: 2, note: new}")
 	e.Remote.Patch(resource, host, "drifted", "spec: {color: blue}")
 	e.Remote.SetStatus(resource, host, "answered", "{ready: false, phase: Down}")
+	e.Remote.Patch(resource, host, "added-to", "spec: {data: theirs}")
 	e.Local.Delete(resource, ns, "gone")
 	e.Local.Delete(resource, ns, "again")
 	made(ns, "again", "keep", "{size: 3}")
@@ -170,7 +177,7 @@ func TestD2_APlanIsWhatARunDoes(t *testing.T) {
 	e.Local.DeleteAll("configmaps", paused)
 
 	// The remote side takes spec.replicas over, and two rules are gone.
-	now := config(rule("keep", "keep", "hostOwnedFields: [spec.replicas]"))
+	now := config(rule("keep", "keep", "hostOwnedFields: [spec.replicas]"), exclusive)
 	began := time.Now()
 	p := planned(e, now, 2)
 	if writes := e.Writes(began); len(writes) > 0 {
@@ -179,7 +186,7 @@ func TestD2_APlanIsWhatARunDoes(t *testing.T) {
 	for name, want := range map[string]string{
 		"drifted": "hand-over apply", "answered": "hand-over apply return-status", "gone": "delete", "again": "delete create",
 		"deselected": "clear-status delete", "new": "create clear-status", "odd": "create", "orphaned": "release", "wound-down": "delete",
-		"in-step": "hand-over apply",
+		"in-step": "hand-over apply", "added-to": "remove-fields",
 	} {
 		var actions []string
 		for _, w := range entryFor(e, p, ns, name).Writes {
@@ -251,5 +258,46 @@ func TestD2_APlanIsWhatARunDoes(t *testing.T) {
 	after := planned(e, now, 0)
 	if after.Changes || after.Summary[plan.Change] > 0 || after.Summary[plan.Conflict] != 2 || after.Summary[plan.Hold] != 6 {
 		t.Errorf("after the run the plan is %+v", after)
+	}
+}
+
+// A plan and an explanation of Secrets name what changes, and show no value.
+func TestF4_APlanHidesValues(t *testing.T) {
+	t.Parallel()
+	e := harness.New(t)
+	ns := e.Namespace("a")
+	config := file(fmt.Sprintf("{%[1]s: %[1]s}", ns), secretsOut)
+	const old, now = "hunter2-hunter2", "swordfish-swordfish"
+	secret := func(value string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: one, namespace: %s}\nstringData: {password: %s}\n", ns, value)
+	}
+	e.Local.Create(secret(old))
+	p := e.Start(config)
+	e.Eventually(func() error {
+		if e.Remote.Get("secrets", ns, "one") == nil {
+			return fmt.Errorf("no twin")
+		}
+		return nil
+	})
+	p.Stop()
+	e.Local.Patch("secrets", ns, "one", "stringData: {password: "+now+"}")
+
+	entry := entryFor(e, planned(e, config, 2), ns, "one")
+	if len(entry.Writes) != 1 || len(entry.Writes[0].Changes) != 1 || entry.Writes[0].Changes[0].Path != "data.password" || !entry.Writes[0].Changes[0].Hidden {
+		t.Errorf("the plan is %+v", entry)
+	}
+	path := e.WriteConfig(config)
+	for _, format := range []string{"json", "yaml", "text"} {
+		out, _ := e.Ask("explain", path, "secret/one", "-o", format)
+		table := strings.Replace(format, "text", "table", 1)
+		more, _ := e.Ask("plan", path, "-o", table)
+		for _, value := range []string{old, now, base64.StdEncoding.EncodeToString([]byte(old)), base64.StdEncoding.EncodeToString([]byte(now))} {
+			if strings.Contains(out+more, value) {
+				t.Errorf("-o %s shows the value of a Secret:\n%s\n%s", format, out, more)
+			}
+		}
+		if !strings.Contains(out+more, "data.password") {
+			t.Errorf("-o %s does not tell what changes:\n%s\n%s", format, out, more)
+		}
 	}
 }
