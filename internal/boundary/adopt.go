@@ -59,7 +59,7 @@ func Adopt(in Input, former Former) Adoption {
 	if _, err := in.Naming.Place(rule, in.Source); err != nil {
 		return out(AdoptRefuse, "%v", err)
 	}
-	twin, going := in.Twin, in.Source.GetDeletionTimestamp() != nil
+	twin, going := in.Twin, terminating(in.Source)
 	if twin == nil {
 		if going {
 			return Adoption{}
@@ -91,7 +91,7 @@ func Adopt(in Input, former Former) Adoption {
 		return out(AdoptRefuse, "came from an earlier object of this name (UID %s, now %s): delete it, and isthmus sync creates it anew", claim.UID, in.Source.GetUID())
 	case going:
 		return out(AdoptRefuse, "is of a source that is being deleted: wait until that is gone, or delete it too")
-	case twin.GetDeletionTimestamp() != nil:
+	case terminating(twin):
 		return out(AdoptCreate, "is being deleted: isthmus sync creates it anew when it is gone")
 	}
 	want, err := desire(&in, rule)

@@ -28,6 +28,10 @@ func (d *decider) because(format string, args ...any) {
 
 func (d *decider) decide() {
 	in := d.in
+	if in.Blind {
+		d.blind()
+		return
+	}
 	provenance, stamp := Foreign, Stamp{}
 	if in.Twin != nil {
 		provenance = in.Identity.Provenance(in.Twin, in.Key)
@@ -51,7 +55,10 @@ func (d *decider) decide() {
 		stamped = in.Stamped
 	}
 	chosen := chooseRule(in.Rules, in.Source, in.Naming, stamped)
-	if chosen.invalid {
+	if released(in.Source) && d.letGo(chosen.rule, "annotation %s lets it go", AnnotationRelease) {
+		return
+	}
+	if chosen.invalid && !(terminating(in.Source) && d.held()) { // what is held would never go
 		d.refuse(ReasonSyncFailed, UntilChange, chosen.reason)
 		return
 	}
@@ -60,7 +67,7 @@ func (d *decider) decide() {
 		if provenance == OursForThis {
 			d.unselected(stamp, true)
 		} else {
-			d.nothing("no twin of ours is at %s", FormatName(in.Place))
+			d.withoutTwinOr(nil, func() { d.nothing("no twin of ours is at %s", FormatName(in.Place)) })
 		}
 		return
 	}
@@ -80,13 +87,11 @@ func (d *decider) decide() {
 		return
 	}
 	d.out.Rule = chosen.rule
-	if in.Source.GetDeletionTimestamp() != nil {
-		d.because("the source is terminating")
-		if provenance == OursForThis {
-			d.deleteTwin()
-		} else {
-			d.clearStatusOr(func() { d.nothing("it has no twin") })
-		}
+	if terminating(in.Source) {
+		d.going(provenance, stamp)
+		return
+	}
+	if !chosen.rule.holds(in.Source) && d.letGo(chosen.rule, "rule %s does not hold it", chosen.rule.Name) {
 		return
 	}
 	want, err := desire(in, chosen.rule)
@@ -159,6 +164,9 @@ func (d *decider) withoutTwin() {
 		settle(d.holdFault)
 		return
 	}
+	if d.holdSource() {
+		return
+	}
 	d.because("it has no twin at %s", FormatName(in.Place))
 	d.toTwin(in.Memory.Wrote == want.hash, d.existenceRival, func() {
 		d.reportUndeclared()
@@ -176,8 +184,11 @@ func (d *decider) withTwin(stamp Stamp) {
 		d.guardedDelete() // D2
 		return
 	}
+	if d.holdSource() {
+		return
+	}
 	want := d.want
-	if twin.GetDeletionTimestamp() != nil {
+	if terminating(twin) {
 		d.returnStatusOr(rule, false, func() { d.hold(UntilTwinGone, "the twin is terminating; it is created again when it is gone") })
 		return
 	}

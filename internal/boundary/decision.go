@@ -88,6 +88,8 @@ type Input struct {
 
 	// Stamped is the rule in the stamp of a twin of this source, wherever that is; empty: there is none.
 	Stamped string
+	// MoreTwins: the source has twins on this remote at other places, or may have.
+	MoreTwins bool
 	// Place is where Twin is, or would be.
 	Place types.NamespacedName
 	// Twin is the object at Place, with its managedFields; nil: there is none.
@@ -100,6 +102,12 @@ type Input struct {
 	Remote           string
 	Elsewhere        []string
 	ElsewhereUnknown bool
+
+	// Blind: the twins' side can't be looked at, so only what the source alone decides is decided (D3). Trouble says why,
+	// or else why that side can't be reached at the moment; empty: nothing is wrong. KindGoing: the CRD of the source
+	// is being deleted.
+	Blind, KindGoing bool
+	Trouble          string
 
 	// Undeclared are the paths of the source that the remote schema does not declare (O7).
 	Undeclared []Path
@@ -128,8 +136,10 @@ const (
 	ClearStatus  Action = "clear-status"
 	// MirrorStatus writes a source's status to its mirror (M2).
 	MirrorStatus Action = "mirror-status"
-	Hold         Action = "hold"
-	Refuse       Action = "refuse"
+	// SetFinalizers sets the source's finalizers: what holds it until its twin is gone comes or goes (D3).
+	SetFinalizers Action = "set-finalizers"
+	Hold          Action = "hold"
+	Refuse        Action = "refuse"
 )
 
 // Wait says what a held decision waits for.
@@ -197,7 +207,10 @@ type Decision struct {
 	// Handover, when not nil, is applied first as HandoverManager, without force (O3).
 	Handover map[string]any
 
-	// UID and ResourceVersion bind Delete, Release and status writes to one object (P3).
+	// Finalizers are all those that the source shall have, for SetFinalizers.
+	Finalizers []string
+
+	// UID and ResourceVersion bind Delete, Release, SetFinalizers and status writes to one object (P3).
 	UID             types.UID
 	ResourceVersion string
 

@@ -54,10 +54,11 @@ func (d *decider) guardedDelete() {
 
 // deleteTwin deletes a twin of ours, bound to the state that was looked at (D1, P3).
 func (d *decider) deleteTwin() {
+	d.tellTrouble(d.out.Rule)
 	switch {
-	case d.in.Twin.GetDeletionTimestamp() != nil:
+	case terminating(d.in.Twin):
 		d.hold(UntilTwinGone, "the twin is terminating")
-	case (d.in.Source == nil || d.in.Source.GetDeletionTimestamp() != nil) && !d.in.Confirmed:
+	case (d.in.Source == nil || terminating(d.in.Source)) && !d.in.Confirmed:
 		d.hold(UntilConfirmed, "whether the source is gone, or goes, by itself has to be confirmed by its cluster")
 	default:
 		d.out.Action = Delete
@@ -67,7 +68,7 @@ func (d *decider) deleteTwin() {
 
 // release lets go of a twin: stamp and ownership go, the values stay (D, Orphan).
 func (d *decider) release() {
-	if d.in.Twin.GetDeletionTimestamp() != nil {
+	if terminating(d.in.Twin) {
 		d.hold(UntilTwinGone, "the twin is terminating")
 		return
 	}

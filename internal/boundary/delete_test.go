@@ -32,7 +32,7 @@ func TestD_DeletionTable(t *testing.T) {
 		{"rule removed, another one selects the source", m{removed(RemovalOrphan), otherRule}, expect{action: Apply}, false},
 		{"rule removed, another one selects the source for another place", m{removed(RemovalOrphan), otherRule, pairAway}, expect{action: Delete}, false},
 		{"… which the guard holds", m{removed(RemovalDelete), otherRule, pairAway, inferred, paused}, expect{Hold, UntilGuard, ""}, false},
-		{"another rule was removed", m{func(in *Input) { in.Removed = []RemovedRule{{"others", RemovalOrphan}} }, noSource}, expect{action: Delete}, false},
+		{"another rule was removed", m{func(in *Input) { in.Removed = []RemovedRule{{Name: "others", OnRemoval: RemovalOrphan}} }, noSource}, expect{action: Delete}, false},
 
 		{"pair changed", m{pairAway}, expect{action: Delete}, false},
 		{"pair changed, for many at once", m{pairAway, inferred, paused}, expect{Hold, UntilGuard, ""}, false},

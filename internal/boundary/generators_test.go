@@ -241,7 +241,7 @@ func drawInput(t *rapid.T) Input {
 		in.Namespace.Origin = rapid.SampledFrom([]string{"", "west", "east"}).Draw(t, "origin")
 	})
 	some("removed", func() {
-		in.Removed = []RemovedRule{{"widgets", rapid.SampledFrom([]RemovalPolicy{RemovalDelete, RemovalOrphan}).Draw(t, "onRemoval")}}
+		in.Removed = []RemovedRule{{Name: "widgets", OnRemoval: rapid.SampledFrom([]RemovalPolicy{RemovalDelete, RemovalOrphan}).Draw(t, "onRemoval")}}
 		in.Rules = nil
 	})
 	some("rules", func() {

@@ -96,7 +96,10 @@ func lacks(body map[string]any, ours *fieldpath.Set, twin *unstructured.Unstruct
 			metadata := asObject(body["metadata"])
 			inner := child(ours, fieldElement("metadata"))
 			w.at = append(w.at, fieldElement("metadata"))
-			for _, k := range []string{"annotations", "labels"} {
+			for _, k := range []string{"annotations", "finalizers", "labels"} {
+				if k == "finalizers" && metadata[k] == nil {
+					continue // not every body has some
+				}
 				if p, missing := w.field(metadata[k], k, inner, Path{{Field: "metadata"}}); missing {
 					return p, true
 				}

@@ -112,6 +112,9 @@ func desire(in *Input, rule *Rule) (desired, error) {
 	labels[LabelOrigin] = stamp.Origin
 	maps.Copy(annotations, stamp.annotations())
 	metadata["labels"], metadata["annotations"] = labels, annotations
+	if carried := rule.carried(source); len(carried) > 0 {
+		metadata["finalizers"] = asList(carried)
+	}
 	metadata["name"] = in.Place.Name
 	if in.Place.Namespace != "" {
 		metadata["namespace"] = in.Place.Namespace
@@ -139,6 +142,14 @@ func metadataOf(source *unstructured.Unstructured, rule *Rule) map[string]any {
 		return out
 	}
 	return map[string]any{"labels": filter("labels"), "annotations": filter("annotations")}
+}
+
+func asList(texts []string) []any {
+	list := make([]any, len(texts))
+	for i, text := range texts {
+		list[i] = text
+	}
+	return list
 }
 
 // extend returns a copy of a map that can be written to, empty where there is none.

@@ -129,6 +129,11 @@ type Rule struct {
 	IncludeForeignCopies bool
 	// OnRemoval says what becomes of the twins when the rule is removed.
 	OnRemoval RemovalPolicy
+	// DeletionPolicy says whether a deleted source waits until its twin is gone (D3); empty: it does not.
+	DeletionPolicy DeletionPolicy
+	// CarryFinalizers are the finalizers of sources that their twins carry. They hold a deleted source until its twin
+	// is gone (D3).
+	CarryFinalizers []string
 	// OnTwinDeleted says what follows when others delete a twin; empty: the default of the kind.
 	OnTwinDeleted TwinDeletedPolicy
 	// Workers is the number of objects handled at once; at least 1.
@@ -139,6 +144,8 @@ type Rule struct {
 type RemovedRule struct {
 	Name      string
 	OnRemoval RemovalPolicy
+	// CarryFinalizers are those of the rule.
+	CarryFinalizers []string
 }
 
 // NamespaceFilter admits namespaces by glob, in the syntax of path.Match. Exclusion wins (S2).

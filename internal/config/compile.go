@@ -75,6 +75,10 @@ func (c *compiler) rule(i int) *boundary.Rule {
 		OnRemoval:     e.OnRemoval,
 		OnTwinDeleted: e.OnTwinDeleted,
 		SpecOwnership: e.SpecOwnership,
+
+		DeletionPolicy:  e.DeletionPolicy,
+		CarryFinalizers: c.carryFinalizers(e, p),
+
 		Workers:       e.Workers,
 		Patches:       c.patches(e, p),
 		HostNamespace: c.hostNamespace(e, p),

@@ -187,6 +187,14 @@ type SyncResource struct {
 	// What happens to the rule's twins when the rule is removed from the file. `Delete` deletes them, `Orphan` leaves
 	// them and takes Isthmus's marks off.
 	OnRemoval boundary.RemovalPolicy `json:"onRemoval" enum:"Delete,Orphan" default:"Delete"`
+	// What a deleted source waits for. `Background`: nothing, its twin goes after it. `Foreground`: a finalizer holds it
+	// until its twin is gone; the annotation `isthmus.dev/release: "true"` lets it go at once. Only with
+	// `direction: toHost`. The right to patch the sources is needed.
+	DeletionPolicy boundary.DeletionPolicy `json:"deletionPolicy" enum:"Background,Foreground" default:"Background"`
+	// Finalizers of sources whose controller is on the remote side: twins carry them, and a deleted source that has one
+	// waits until its twin is gone, and loses it then. Only with `direction: toHost`. The right to patch the sources is
+	// needed.
+	CarryFinalizers []string `json:"carryFinalizers" minItems:"1" example:"[resources-finalizer.argocd.argoproj.io]"`
 	// What happens when someone else deletes a twin whose source stands. `Recreate` creates it again, `Hold` leaves it.
 	OnTwinDeleted boundary.TwinDeletedPolicy `json:"onTwinDeleted" enum:"Recreate,Hold" computed:"by kind: Hold for kinds that run to completion, such as Job, otherwise Recreate"`
 	// Number of the rule's objects handled at once.

@@ -12,10 +12,7 @@ type LaterField struct {
 // laterFields lists, by object, the keys that are refused with a reason rather than as unknown. A key moves from here
 // to its struct when its feature comes.
 var laterFields = map[reflect.Type][]LaterField{
-	reflect.TypeFor[SyncResource](): {
-		{"deletionPolicy", "a deleted source goes at once, and its twin after it"},
-		{"carryFinalizers", "finalizers do not cross"},
-	},
+	reflect.TypeFor[SyncResource](): {},
 }
 
 // LaterFields returns the keys of an object that this version does not support yet.

@@ -150,6 +150,10 @@ func (c *compiler) checkDirection(e *SyncResource, p *field.Path) {
 			c.errorf(p.Child("statusSync"), "status never goes from the local cluster to the remote one: remove it; mode: mirror brings the remote object's status")
 		}
 		refuse("patches", "references in imports stay as they are")
+		if e.DeletionPolicy == boundary.DeletionForeground {
+			c.errorf(p.Child("deletionPolicy"), "an import does not hold up the deletion of the remote object: remove it")
+		}
+		refuse("carryFinalizers", "finalizers of remote objects are for their own side, and imports do not hold up their deletion")
 		refuse("hostNamespace", "belongs to direction: toHost")
 		refuse("enforceTenantProject", "belongs to direction: toHost")
 		if e.ClusterScoped && e.Mode != "mirror" {

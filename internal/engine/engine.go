@@ -162,23 +162,21 @@ func (e *Engine) idle(ctx context.Context, o ledger.Options, book *ledger.Ledger
 	return flows
 }
 
-// identify asks both clusters who they are, and returns what the ledger is opened with.
+// identify asks both clusters who they are, and returns what the ledger is opened with; where only the remote one can't
+// be asked, that is all but its UID, beside the error.
 func (e *Engine) identify(ctx context.Context) (ledger.Options, error) {
 	localUID, err := e.Local.UID(ctx)
 	if err != nil {
 		return ledger.Options{}, err
 	}
 	remoteUID, err := e.Remote.UID(ctx)
-	if err != nil {
-		return ledger.Options{}, err
-	}
 	if localUID == remoteUID {
 		return ledger.Options{}, fatal{fmt.Errorf("the local and the remote cluster are the same one (UID of kube-system %s): expected two kubeconfigs of two clusters", localUID)}
 	}
 	return ledger.Options{
 		Client: e.Local.Dynamic(), Namespace: e.Namespace, Instance: e.Instance,
 		ClusterID: e.ClusterID, LocalUID: localUID, RemoteID: e.RemoteID, RemoteUID: remoteUID,
-	}, nil
+	}, err
 }
 
 // openLedger reaches both clusters, waiting for as long as that takes, and opens the ledger.
@@ -186,10 +184,14 @@ func (e *Engine) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	var book *ledger.Ledger
 	err := e.retry(ctx, func() error {
 		o, err := e.identify(ctx)
-		if err != nil {
+		if err != nil && o.LocalUID == "" {
 			return err
 		}
+		remoteErr := err // the ledger may know the remote cluster, which the flows then wait for
 		book, err = ledger.Open(ctx, o)
+		if errors.Is(err, ledger.ErrRemoteUnknown) {
+			return remoteErr
+		}
 		if mismatch := (*ledger.MismatchError)(nil); errors.As(err, &mismatch) {
 			return fatal{err}
 		}

@@ -175,9 +175,12 @@ func same(running, want flow.Options) bool {
 	return running.Direction == want.Direction && running.Kind == want.Kind &&
 		reflect.DeepEqual(byName(running.Rules), byName(want.Rules)) && reflect.DeepEqual(running.Naming, want.Naming) &&
 		running.CreateNamespaces == want.CreateNamespaces && running.MassDeletion == want.MassDeletion &&
-		within(want.Removed, running.Removed) && within(want.FormerNamespaces, running.FormerNamespaces)
+		within(want.Removed, running.Removed) && within(want.FormerNamespaces, running.FormerNamespaces) &&
+		within(want.HeldIn, running.HeldIn)
 }
 
-func within[T comparable](few, many []T) bool {
-	return !slices.ContainsFunc(few, func(one T) bool { return !slices.Contains(many, one) })
+func within[T any](few, many []T) bool {
+	return !slices.ContainsFunc(few, func(one T) bool {
+		return !slices.ContainsFunc(many, func(other T) bool { return reflect.DeepEqual(one, other) })
+	})
 }

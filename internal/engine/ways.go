@@ -61,10 +61,13 @@ func (e *Engine) flowsOf(w way, base flow.Options, removed []ledger.Rule) []flow
 		}
 		for _, rule := range removed {
 			if rule.GroupVersionKind().GroupKind() == kind.GroupKind() {
-				o.Removed = append(o.Removed, boundary.RemovedRule{Name: rule.Name, OnRemoval: rule.OnRemoval})
+				o.Removed = append(o.Removed, boundary.RemovedRule{Name: rule.Name, OnRemoval: rule.OnRemoval, CarryFinalizers: rule.CarryFinalizers})
 			}
 		}
-		o.TwinNamespaces, o.FormerNamespaces = twinNamespaces(o.Rules, w.naming), formerNamespaces(o)
+		o.TwinNamespaces = twinNamespaces(o.Rules, w.naming)
+		if o.Ledger != nil {
+			o.FormerNamespaces, o.HeldIn = recorded(o, o.Ledger.Former), recorded(o, o.Ledger.HeldIn)
+		}
 		flows = append(flows, o)
 	}
 	return flows
@@ -78,9 +81,15 @@ func (e *Engine) ledgerRules(c *config.Config) []ledger.Rule {
 		if !ok {
 			names = []string{ledger.Anywhere}
 		}
+		var heldIn []string
+		if rule.MayHold() {
+			if heldIn, ok = rule.SourceNamespaces(c.Naming(rule.Direction, e.ClusterID)); !ok {
+				heldIn = []string{ledger.Anywhere}
+			}
+		}
 		rules = append(rules, ledger.Rule{
 			Name: rule.Name, Group: rule.Kind.Group, Version: rule.Kind.Version, Kind: rule.Kind.Kind,
-			Direction: rule.Direction, OnRemoval: rule.OnRemoval, Namespaces: names,
+			Direction: rule.Direction, OnRemoval: rule.OnRemoval, Namespaces: names, HeldIn: heldIn, CarryFinalizers: rule.CarryFinalizers,
 		})
 	}
 	return rules
@@ -100,17 +109,14 @@ func twinNamespaces(rules []*boundary.Rule, naming boundary.Naming) []string {
 	return slices.Compact(all)
 }
 
-// formerNamespaces returns the namespaces in which twins of a flow's earlier runs may be left.
-func formerNamespaces(o flow.Options) []string {
-	if o.Ledger == nil {
-		return nil
-	}
+// recorded returns the namespaces that the ledger has for any of a flow's rules, those of earlier runs included.
+func recorded(o flow.Options, of func(rule string) []string) []string {
 	var all []string
 	for _, rule := range o.Rules {
-		all = append(all, o.Ledger.Former(rule.Name)...)
+		all = append(all, of(rule.Name)...)
 	}
 	for _, rule := range o.Removed {
-		all = append(all, o.Ledger.Former(rule.Name)...)
+		all = append(all, of(rule.Name)...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -46,11 +46,14 @@ func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision)
 		return false
 	}
 	side := e.to
-	if d.Action == boundary.ReturnStatus || d.Action == boundary.ClearStatus {
+	if writesSource(d.Action) {
 		side = e.from
 	}
 	trusted, err := side.trust(ctx)
 	if err != nil {
+		if d.Action == boundary.Delete {
+			e.tell(in, d.Events...)
+		}
 		e.failed(ctx, in, d, boundary.OpUpdate, err)
 		return false
 	}
@@ -69,6 +72,8 @@ func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision)
 		return e.release(ctx, in, d)
 	case boundary.MirrorStatus:
 		return e.mirrorStatus(ctx, in, d)
+	case boundary.SetFinalizers:
+		return e.setFinalizers(ctx, in, d)
 	default:
 		return e.writeStatus(ctx, in, d)
 	}
@@ -76,6 +81,11 @@ func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision)
 
 func isStatus(a boundary.Action) bool {
 	return a == boundary.ReturnStatus || a == boundary.ClearStatus || a == boundary.MirrorStatus
+}
+
+// writesSource reports whether an action writes to the source.
+func writesSource(a boundary.Action) bool {
+	return a == boundary.ReturnStatus || a == boundary.ClearStatus || a == boundary.SetFinalizers
 }
 
 // writing returns a context for a write: a stop does not cut it, but leaves it only so long.
@@ -205,6 +215,7 @@ func (e *epoch) delete(ctx context.Context, in boundary.Input, d boundary.Decisi
 		}
 	}
 	if err := e.deleteTwin(ctx, in.Place, d); err != nil {
+		e.tell(in, d.Events...)
 		return e.failed(ctx, in, d, boundary.OpDelete, err)
 	}
 	e.metrics.Operation(observe.OperationDelete, observe.StatusSuccess)

@@ -306,6 +306,8 @@ func reasonOf(a boundary.Action) boundary.Reason {
 		return boundary.ReasonDeleteFailed
 	case boundary.Apply, boundary.RemoveFields, boundary.Release:
 		return boundary.ReasonUpdateFailed
+	case boundary.SetFinalizers:
+		return boundary.ReasonSyncFailed
 	}
 	return boundary.ReasonPatchFailed
 }

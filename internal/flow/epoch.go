@@ -47,8 +47,9 @@ type epoch struct {
 	undeclared map[string]bool // what was logged of undeclared fields; guarded by schemaMu
 	waiting    waitList
 	roaming    roaming
-	deciding   sync.Mutex      // held by a resync that decides
-	wound      map[string]bool // removed rules that are wound down
+	blind      atomic.Pointer[blindness] // what keeps the flow from running; nil: it runs
+	deciding   sync.Mutex                // held by a resync that decides
+	wound      map[string]bool           // removed rules that are wound down
 }
 
 // errServing ends an epoch whose ground is gone; the lifecycle then waits for it to come back.
@@ -78,11 +79,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 			task(ctx)
 		})
 	}
-	for _, scope := range p.sourceScopes {
-		w := e.watcher(e.from, p.source, scope, sourceSelector(f.Rules), e.sources.Feed(scope))
-		e.watchers = append(e.watchers, w)
-		run(w.run)
-	}
+	e.watchSources(run)
 	for _, scope := range p.twinScopes {
 		w := e.watcher(e.to, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, e.twins.Feed(scope))
 		e.watchers, e.twinWatchers = append(e.watchers, w), append(e.twinWatchers, w)
@@ -130,7 +127,9 @@ func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *pla
 	e.guard = newGuard(e)
 	e.blockers = newBlockers(e)
 	e.sources = store.New(store.Options{
-		Keep:    func(o *unstructured.Unstructured) bool { return boundary.Keeps(f.Rules, o, f.Naming) },
+		Keep: func(o *unstructured.Unstructured) bool {
+			return boundary.Keeps(f.Rules, o, f.Naming) || f.Identity.Holds(o, f.Remote)
+		},
 		Trim:    func(o *unstructured.Unstructured) { boundary.TrimSource(f.Rules, o) },
 		Listing: e.guard.suspend,
 		Changed: e.sourceChanged,
@@ -147,6 +146,28 @@ func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *pla
 	return e
 }
 
+// watchSources watches the sources, each watch in a task of its own.
+func (e *epoch) watchSources(run func(task func(context.Context))) {
+	selector := e.sourceSelector()
+	for _, scope := range e.plan.sourceScopes {
+		w := e.watcher(e.from, e.plan.source, scope, selector, e.sources.Feed(scope))
+		e.watchers = append(e.watchers, w)
+		run(w.run)
+	}
+	for _, scope := range e.plan.heldScopes {
+		feed := e.sources.Feed(scope)
+		w := e.watcher(e.from, e.plan.source, scope, selector, feed)
+		w.pass = func() {
+			e.log.Warn("Sources may still be held in a namespace that no rule uses any more, but RBAC does not let it be watched: they stay held until it does", "namespace", scope)
+			feed.Pass()
+		}
+		run(w.run)
+	}
+	if e.plan.heldUnseen {
+		e.log.Warn("Sources may still be held in namespaces that no rule uses any more, but RBAC lets only those in use be watched: they stay held until it allows to list and watch them in all namespaces")
+	}
+}
+
 // workers is the most that any of the rules asks for.
 func (f *Flow) workers() int {
 	n := 1
@@ -156,10 +177,14 @@ func (f *Flow) workers() int {
 	return n
 }
 
-// sourceSelector is the label selector for the server: the rules' own, when they agree.
-func sourceSelector(rules []*boundary.Rule) string {
+// sourceSelector is the label selector for the server: the rules' own, when they agree. A source that is held has to be
+// seen whatever its labels.
+func (e *epoch) sourceSelector() string {
+	if e.mayHold() {
+		return ""
+	}
 	selector := ""
-	for i, rule := range rules {
+	for i, rule := range e.Rules {
 		if i > 0 && rule.Selector.String() != selector {
 			return ""
 		}
@@ -196,7 +221,7 @@ func (e *epoch) synced() bool { return e.sources.AllSynced() && e.twins.AllSynce
 
 // ready reports whether both sides are listed as far as a source is concerned.
 func (e *epoch) ready(key types.NamespacedName) bool {
-	if len(e.Rules) > 0 && e.sourceScope(key.Namespace) && !e.sources.Synced(key.Namespace) {
+	if e.sourceScope(key.Namespace) && !e.sources.Settled(key.Namespace) {
 		return false
 	}
 	targets := boundary.Targets(e.Rules, e.Naming, key.Namespace)
@@ -213,18 +238,19 @@ func (e *epoch) ready(key types.NamespacedName) bool {
 
 // sourceScope reports whether a namespace is watched for sources at all; one that is not has none.
 func (e *epoch) sourceScope(namespace string) bool {
-	for _, scope := range e.plan.sourceScopes {
-		if scope == "" || scope == namespace {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(e.plan.sourceScopes, "") || slices.Contains(e.plan.sourceScopes, namespace) ||
+		slices.Contains(e.plan.heldScopes, namespace)
+}
+
+// deselected reports whether no rule takes a source, which is known only because it is held.
+func (e *epoch) deselected(source *unstructured.Unstructured) bool {
+	return e.Identity.Holds(source, e.Remote) && !boundary.Keeps(e.Rules, source, e.Naming)
 }
 
 // sourceChanged takes in a change of a source.
 func (e *epoch) sourceChanged(c store.Change) {
 	e.states.with(c.Key, func(s *state) {
-		if c.Live && c.Old != nil && (c.New == nil || c.New.GetUID() != c.Old.GetUID()) {
+		if c.Live && c.Old != nil && (c.New == nil || c.New.GetUID() != c.Old.GetUID() || e.deselected(c.New) && !e.deselected(c.Old)) {
 			s.gone, s.goneAt = c.Old.GetUID(), time.Now()
 		}
 		if c.New != nil && c.New.GetDeletionTimestamp() != nil && s.goneAt.IsZero() {

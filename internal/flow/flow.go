@@ -46,6 +46,8 @@ type Options struct {
 	// TwinNamespaces are the remote namespaces in which twins belong; nil: any. FormerNamespaces are those in which
 	// twins of earlier runs may be left, by the ledger.
 	TwinNamespaces, FormerNamespaces []string
+	// HeldIn are the namespaces of sources, or ledger.Anywhere, in which some may carry our finalizer, by the ledger (D3).
+	HeldIn []string
 
 	// Direction says which side is which: From is where the sources are, To where the twins are.
 	Direction boundary.Direction
@@ -177,6 +179,8 @@ func (f *Flow) Run(ctx context.Context) {
 	defer f.metrics.Close()
 	crds := crdWatch{flow: f}
 	defer crds.stop()
+	held := vigil{flow: f}
+	defer held.end()
 	delay, rest := recheckFirst, faultFirst
 	for ctx.Err() == nil {
 		plan, err := f.prepare(ctx)
@@ -185,10 +189,16 @@ func (f *Flow) Run(ctx context.Context) {
 		}
 		if err != nil {
 			f.setState(waiting(err), nil)
+			held.keep(ctx, err)
 			f.waitKick(ctx, delay)
-			delay = min(2*delay, recheckMost)
+			most := recheckMost
+			if isConnection(err) {
+				most = watchRetryMost
+			}
+			delay = min(2*delay, most)
 			continue
 		}
+		held.end()
 		delay = recheckFirst
 		began := time.Now()
 		done, err := f.runEpoch(ctx, plan)
@@ -301,6 +311,10 @@ type plan struct {
 	// nobody knows and RBAC does not let us look for.
 	formerScopes []string
 	unseen       bool
+	// heldScopes are watched besides for sources that carry our finalizer, where RBAC still allows it; heldUnseen: there
+	// may be some where it does not let us look.
+	heldScopes []string
+	heldUnseen bool
 }
 
 // prepare asks both sides whether and how the flow can run. The plan may be partly filled in together with an error,
@@ -312,16 +326,17 @@ func (f *Flow) prepare(ctx context.Context) (p *plan, err error) {
 		}
 	}()
 	p = &plan{}
-	if err := f.identify(ctx); err != nil {
+	if err := f.identify(ctx, f.From, f.To); err != nil {
 		return nil, err
 	}
 	if p.source, err = f.From.Resource(ctx, f.Kind); err != nil && !(errors.Is(err, cluster.ErrNotServed) && len(f.Rules) == 0) {
 		return f.guess(p), err
 	}
+	watched := len(f.Rules) > 0 || len(f.HeldIn) > 0 && err == nil
 	if p.twin, err = f.To.Resource(ctx, f.Kind); err != nil {
 		return f.guess(p), err
 	}
-	if len(f.Rules) == 0 {
+	if !watched {
 		p.source = p.twin
 	}
 	if p.source.Namespaced != p.twin.Namespaced {
@@ -371,12 +386,17 @@ func (f *Flow) prepare(ctx context.Context) (p *plan, err error) {
 			p.statusSchema = status
 		}
 	}
-	return p, f.scopes(ctx, p)
+	if watched {
+		if err := f.scopeSources(ctx, p); err != nil {
+			return p, err
+		}
+	}
+	return p, f.scopeTwins(ctx, p)
 }
 
-// identify makes sure that both clusters are those of the ledger (F7).
-func (f *Flow) identify(ctx context.Context) error {
-	for _, side := range []End{f.From, f.To} {
+// identify makes sure that clusters are those of the ledger (F7).
+func (f *Flow) identify(ctx context.Context, ends ...End) error {
+	for _, side := range ends {
 		uid, err := side.Cluster.UID(ctx)
 		if err != nil {
 			return err
@@ -422,20 +442,51 @@ func (f *Flow) crd(ctx context.Context, c *cluster.Cluster, gr schema.GroupResou
 	return crd, nil
 }
 
-// scopes finds out how to watch: with one watch where RBAC allows it, else with one a namespace. Sources are watched
-// by namespace also where the rules stay in a few.
-func (f *Flow) scopes(ctx context.Context, p *plan) (err error) {
-	if !p.twin.Namespaced {
-		p.sourceScopes, p.twinScopes = []string{""}, []string{""}
+// scopeSources finds out how to watch sources: with one watch where RBAC allows it, else, or where the rules stay in a
+// few namespaces, with one a namespace.
+func (f *Flow) scopeSources(ctx context.Context, p *plan) (err error) {
+	if !p.source.Namespaced {
+		p.sourceScopes = []string{""}
 		return nil
 	}
 	sources, listable := f.sourceNamespaces()
-	if len(f.Rules) > 0 {
-		if listable && len(sources) <= fewNamespaces {
-			p.sourceScopes = sources
-		} else if p.sourceScopes, err = f.scopesOf(ctx, f.From.Cluster, p.source, sources, listable); err != nil {
+	if listable && len(sources) <= fewNamespaces {
+		p.sourceScopes = sources
+	} else if p.sourceScopes, err = f.scopesOf(ctx, f.From.Cluster, p.source, sources, listable); err != nil {
+		return err
+	}
+	return f.scopeHeld(ctx, p)
+}
+
+// scopeHeld adds the namespaces that no rule takes sources from any more, but in which some may carry our finalizer.
+func (f *Flow) scopeHeld(ctx context.Context, p *plan) error {
+	if slices.Contains(p.sourceScopes, "") {
+		return nil
+	}
+	if slices.Contains(f.HeldIn, ledger.Anywhere) {
+		all, err := f.scopesOf(ctx, f.From.Cluster, p.source, nil, true)
+		if err != nil {
 			return err
 		}
+		if slices.Contains(all, "") {
+			p.sourceScopes = all
+			return nil
+		}
+		p.heldUnseen = true
+	}
+	for _, namespace := range f.HeldIn {
+		if namespace != ledger.Anywhere && !slices.Contains(p.sourceScopes, namespace) {
+			p.heldScopes = append(p.heldScopes, namespace)
+		}
+	}
+	return nil
+}
+
+// scopeTwins finds out how to watch twins: with one watch where RBAC allows it, else with one a namespace.
+func (f *Flow) scopeTwins(ctx context.Context, p *plan) (err error) {
+	if !p.twin.Namespaced {
+		p.twinScopes = []string{""}
+		return nil
 	}
 	p.twinScopes, err = f.scopesOf(ctx, f.To.Cluster, p.twin, f.TwinNamespaces, f.TwinNamespaces != nil)
 	if err != nil || slices.Contains(p.twinScopes, "") {
@@ -450,6 +501,11 @@ func (f *Flow) scopes(ctx context.Context, p *plan) (err error) {
 		}
 	}
 	return nil
+}
+
+// mayHold reports whether sources may carry our finalizer.
+func (f *Flow) mayHold() bool {
+	return len(f.HeldIn) > 0 || slices.ContainsFunc(f.Rules, (*boundary.Rule).MayHold)
 }
 
 // fewNamespaces is how many watches of one namespace each are taken for less than one of the whole cluster.

@@ -122,6 +122,7 @@ func (e *epoch) sweep(ctx context.Context) {
 		e.metrics.SetObjects(string(o), counts[o])
 	}
 	e.metrics.SetContentions(e.states.contentions())
+	e.lookAfterHeld()
 	if !e.synced() {
 		return
 	}
@@ -132,6 +133,7 @@ func (e *epoch) sweep(ctx context.Context) {
 		e.finishWindDown(ctx)
 	}
 	e.forgetFormer(ctx)
+	e.forgetHeld(ctx)
 	for _, rule := range e.Rules {
 		if rule.HoldsDeletedTwins() {
 			e.forgetGone(ctx, rule)
@@ -157,7 +159,7 @@ func (g *guard) release(ctx context.Context) {
 	g.recount()
 }
 
-// finishWindDown forgets removed rules that have no twin left (D5).
+// finishWindDown forgets removed rules that have no twin left, and hold no source any more (D5).
 func (e *epoch) finishWindDown(ctx context.Context) {
 	left := map[string]bool{}
 	e.twins.Each("", func(o *unstructured.Unstructured) bool {
@@ -167,7 +169,12 @@ func (e *epoch) finishWindDown(ctx context.Context) {
 		}
 		return true
 	})
+	strays := e.strays()
+	holding := func(namespace string) bool { return strays[namespace] || e.sourcesHidden(namespace) }
 	for _, removed := range e.Removed {
+		if slices.ContainsFunc(e.Ledger.HeldIn(removed.Name), holding) {
+			continue
+		}
 		if left[removed.Name] || e.wound[removed.Name] || slices.ContainsFunc(e.Ledger.Former(removed.Name), e.hidden) {
 			continue
 		}

@@ -85,19 +85,26 @@ func (f *Flow) Look(ctx context.Context, skipped bool) (*View, error) {
 	if p.unseen {
 		v.Notes = append(v.Notes, "twins may be left in namespaces that no rule uses any more, but RBAC lets only those in use be listed")
 	}
+	if p.heldUnseen {
+		v.Notes = append(v.Notes, "sources may still be held in namespaces that no rule uses any more, but RBAC lets only those in use be listed")
+	}
 	return v, nil
 }
 
 // list fills the stores as watches do, from one complete list a scope.
 func (v *View) list(ctx context.Context) error {
 	e, p := v.e, v.e.plan
-	selector := sourceSelector(e.Rules)
+	selector := e.sourceSelector()
 	if v.skipped != nil {
 		selector = ""
 	}
-	for _, scope := range p.sourceScopes {
-		if err := v.fill(ctx, e.from, p.source, scope, selector, e.sources.Feed(scope)); err != nil {
+	for _, scope := range slices.Concat(p.sourceScopes, p.heldScopes) {
+		feed := e.sources.Feed(scope)
+		if err := v.fill(ctx, e.from, p.source, scope, selector, feed); err != nil {
 			return err
+		}
+		if slices.Contains(p.heldScopes, scope) && !feed.Settled() {
+			feed.Pass()
 		}
 	}
 	for _, scope := range slices.Concat(p.twinScopes, p.formerScopes) {

@@ -137,7 +137,7 @@ func (r *rehearsal) repeats(d boundary.Decision) bool {
 // try asks the server for a dry run of what was decided, and goes on from what it makes of it. more: decide again.
 func (r *rehearsal) try(ctx context.Context, in boundary.Input, d boundary.Decision) (more bool, err error) {
 	side := r.e.to
-	if d.Action == boundary.ReturnStatus || d.Action == boundary.ClearStatus {
+	if writesSource(d.Action) {
 		side = r.e.from
 	}
 	if ctx, err = side.trust(ctx); err != nil {
@@ -168,6 +168,11 @@ func (r *rehearsal) try(ctx context.Context, in boundary.Input, d boundary.Decis
 			r.source = step.After
 			r.e.rememberStatus(in, d, step.After)
 		}
+	case boundary.SetFinalizers:
+		step.Before = in.Source
+		if step.After, err = r.e.patchFinalizers(ctx, in.Source, d); err == nil {
+			r.source = step.After
+		}
 	default:
 		step.Untried = "the server is not asked for this"
 		r.Steps = append(r.Steps, step)
@@ -177,10 +182,10 @@ func (r *rehearsal) try(ctx context.Context, in boundary.Input, d boundary.Decis
 		return r.refused(ctx, step, op, err)
 	}
 	r.Steps = append(r.Steps, step)
-	if !isStatus(d.Action) || d.Action == boundary.MirrorStatus {
+	if !writesSource(d.Action) {
 		r.planned[in.Place] = step.After
 	}
-	return true, nil
+	return !gone(r.source), nil
 }
 
 func (r *rehearsal) create(ctx context.Context, in boundary.Input, d boundary.Decision, step *Step) (err error) {

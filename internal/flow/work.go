@@ -30,7 +30,8 @@ func (e *epoch) work(ctx context.Context) {
 
 // handle settles a source: its twin, and twins of it that are where they do not belong any more.
 func (e *epoch) handle(ctx context.Context, key types.NamespacedName) {
-	if !e.ready(key) {
+	if e.blind.Load() != nil || !e.ready(key) {
+		e.settleBlind(ctx, key)
 		return // queued again when it is listed
 	}
 	for _, place := range e.places(key) {
@@ -80,11 +81,12 @@ func (e *epoch) settle(ctx context.Context, key, place types.NamespacedName) {
 		if place == (types.NamespacedName{}) {
 			e.states.with(key, func(s *state) { s.uncertain = false }) // the watch has told that nothing is left to look at
 		} else if st.uncertain && !e.lookAgain(ctx, key, place) {
+			e.settleBlind(ctx, key)
 			return
 		}
 		twin := e.twinAt(place)
-		if twin != nil && twin.GetUID() == st.deleted {
-			return // its going is on the way
+		if twin != nil && twin.GetUID() == st.deleted && twin.GetDeletionTimestamp() == nil {
+			return // that it goes is on the way
 		}
 		in, decision := e.decide(key, twin, place, confirmed)
 		e.follow(in, decision)
@@ -144,6 +146,8 @@ func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured,
 			in.Evidence = boundary.Observed
 		}
 	}
+	in.MoreTwins = e.moreTwins(key, place)
+	in.Trouble = e.trouble(source)
 	remote, status := e.schemas()
 	in.StatusSchema = status
 	if source != nil {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,6 +45,10 @@ type Rule struct {
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Former are the remote namespaces, or Anywhere, in which twins of earlier runs may be left.
 	Former []string `json:"former,omitempty"`
+	// HeldIn are the namespaces, or Anywhere, in which sources may carry our finalizer, CarryFinalizers those of the rule
+	// (D3).
+	HeldIn          []string `json:"heldIn,omitempty"`
+	CarryFinalizers []string `json:"carryFinalizers,omitempty"`
 }
 
 // Anywhere stands for all namespaces.
@@ -72,6 +77,7 @@ type Options struct {
 	Client              dynamic.Interface
 	Namespace, Instance string
 	ClusterID, LocalUID string
+	// RemoteUID is empty where the remote cluster can't be asked: then only a ledger that knows it is opened.
 	RemoteID, RemoteUID string
 }
 
@@ -97,18 +103,24 @@ type batch struct {
 }
 
 // Open reads the ledger, or starts one. A ledger of another cluster ID or remote, or of clusters that were replaced,
-// is an error that says what to do: deciding on absences with it could delete what must stay.
+// is an error that says what to do: deciding on absences with it could delete what must stay. Where the remote cluster
+// can't be asked who it is, and no ledger tells, the error is ErrRemoteUnknown.
 func Open(ctx context.Context, o Options) (*Ledger, error) {
 	l := newLedger(o)
 	switch found, err := l.read(ctx, o); {
 	case err != nil:
 		return nil, err
+	case !found && o.RemoteUID == "":
+		return nil, ErrRemoteUnknown
 	case !found:
 		l.content = content{ClusterID: o.ClusterID, LocalUID: o.LocalUID, RemoteID: o.RemoteID, RemoteUID: o.RemoteUID}
 		return l, l.save(ctx)
 	}
 	return l, nil
 }
+
+// ErrRemoteUnknown says that the remote cluster's identity is in no ledger.
+var ErrRemoteUnknown = errors.New("no ledger knows the remote cluster yet")
 
 // Read is Open for those who only look: whether a run with these options would be refused, and what it would find. The
 // ledger can't be written; one that does not exist yet reads as a new one.
@@ -146,7 +158,7 @@ func (l *Ledger) read(ctx context.Context, o Options) (found bool, err error) {
 		{"local cluster (UID of kube-system)", l.content.LocalUID, o.LocalUID, "check --local-kubeconfig"},
 		{"remote cluster (UID of kube-system)", l.content.RemoteUID, o.RemoteUID, "check --remote-kubeconfig"},
 	} {
-		if c.have != c.want {
+		if c.have != c.want && c.want != "" {
 			return false, &MismatchError{fmt.Sprintf("the ledger, %s, was written for %s %s, and this is %s: %s; or, if the change is meant, delete the ledger: objects that were created under it are then foreign and stay as they are, unless isthmus adopt takes them over",
 				l.where, c.what, c.have, c.want, c.advice)}
 		}
@@ -257,14 +269,17 @@ func (c *content) begin(rules []Rule) (removed []Rule) {
 		at := slices.IndexFunc(rules, func(r Rule) bool {
 			return r.Name == old.Name && r.Kind == old.Kind && r.Group == old.Group && r.Direction == old.Direction
 		})
-		former := slices.Concat(old.Former, old.Namespaces)
-		slices.Sort(former)
-		former = slices.Compact(former)
+		former := union(old.Former, old.Namespaces)
 		if at < 0 {
 			old.Namespaces, old.Former = nil, former
 			removed, merged = append(removed, old), append(merged, old)
-		} else if !slices.Contains(rules[at].Namespaces, Anywhere) {
+			continue
+		}
+		if !slices.Contains(rules[at].Namespaces, Anywhere) {
 			merged[at].Former = subtract(former, rules[at].Namespaces)
+		}
+		if !slices.Contains(rules[at].HeldIn, Anywhere) {
+			merged[at].HeldIn = union(old.HeldIn, rules[at].HeldIn)
 		}
 	}
 	slices.SortFunc(merged, func(a, b Rule) int { return cmp.Compare(a.Name, b.Name) })
@@ -273,26 +288,46 @@ func (c *content) begin(rules []Rule) (removed []Rule) {
 }
 
 // Former returns the remote namespaces, or Anywhere, in which twins of a rule may be left although none belongs there.
-func (l *Ledger) Former(rule string) []string {
+func (l *Ledger) Former(rule string) []string { return l.namespaces(rule, former) }
+
+// ForgetFormer drops former namespaces of a rule in which no twin is left.
+func (l *Ledger) ForgetFormer(ctx context.Context, rule string, namespaces []string) error {
+	return l.forget(ctx, rule, namespaces, former)
+}
+
+// HeldIn returns the namespaces, or Anywhere, in which sources may carry our finalizer for a rule (D3).
+func (l *Ledger) HeldIn(rule string) []string { return l.namespaces(rule, heldIn) }
+
+// ForgetHeld drops namespaces in which a rule holds no source any more.
+func (l *Ledger) ForgetHeld(ctx context.Context, rule string, namespaces []string) error {
+	return l.forget(ctx, rule, namespaces, heldIn)
+}
+
+func former(r *Rule) *[]string { return &r.Former }
+func heldIn(r *Rule) *[]string { return &r.HeldIn }
+
+// namespaces returns one of a rule's lists of namespaces.
+func (l *Ledger) namespaces(rule string, list func(*Rule) *[]string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.content.Rules {
 		if r.Name == rule {
-			return slices.Clone(r.Former)
+			return slices.Clone(*list(&r))
 		}
 	}
 	return nil
 }
 
-// ForgetFormer drops former namespaces of a rule in which no twin is left.
-func (l *Ledger) ForgetFormer(ctx context.Context, rule string, namespaces []string) error {
+// forget drops namespaces from one of a rule's lists.
+func (l *Ledger) forget(ctx context.Context, rule string, namespaces []string, list func(*Rule) *[]string) error {
 	return l.update(ctx, func(c *content) (changed bool) {
 		c.Rules = slices.Clone(c.Rules)
-		for i, r := range c.Rules {
-			if r.Name == rule {
-				left := subtract(r.Former, namespaces)
-				changed = len(left) != len(r.Former)
-				c.Rules[i].Former = left
+		for i := range c.Rules {
+			if c.Rules[i].Name == rule {
+				have := list(&c.Rules[i])
+				left := subtract(*have, namespaces)
+				changed = len(left) != len(*have)
+				*have = left
 			}
 		}
 		return changed
@@ -439,6 +474,12 @@ func (l *Ledger) ForgetCrossed(ctx context.Context, rule string, gone func(types
 		}
 		return changed
 	})
+}
+
+func union(a, b []string) []string {
+	both := slices.Concat(a, b)
+	slices.Sort(both)
+	return slices.Compact(both)
 }
 
 func subtract(a, b []string) []string {

@@ -60,6 +60,13 @@ func (d *differ) content(schema *boundary.Schema, before, after *unstructured.Un
 	d.value(schema, part(before), part(after), true, true, place{})
 }
 
+// finalizers compares what holds a source.
+func (d *differ) finalizers(before, after *unstructured.Unstructured) {
+	have, had, _ := unstructured.NestedFieldNoCopy(before.Object, "metadata", "finalizers")
+	want, has, _ := unstructured.NestedFieldNoCopy(after.Object, "metadata", "finalizers")
+	d.value(nil, have, want, had, has, place{}.field("metadata").field("finalizers"))
+}
+
 // status compares the statuses.
 func (d *differ) status(before, after *unstructured.Unstructured) {
 	var have, want any

@@ -292,6 +292,11 @@ func writesOf(v *flow.View, f flow.Finding, step flow.Step, made map[string]bool
 		if step.Cleared {
 			writes = append(writes, Write{Action: string(boundary.ClearStatus), Object: source, Subresource: "status"})
 		}
+	case boundary.SetFinalizers:
+		w.Object = source
+		if step.After != nil {
+			diff.finalizers(step.Before, step.After)
+		}
 	case boundary.ReturnStatus, boundary.ClearStatus, boundary.MirrorStatus:
 		if w.Subresource = "status"; d.Action != boundary.MirrorStatus {
 			w.Object = source

@@ -49,7 +49,12 @@ func needsOf(o Options, rule *boundary.Rule, resource Resource, where place) []n
 		needs = append(needs, need{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", names: []string{resource.Name + "." + group}, verbs: watch, cluster: true})
 	}
 	if sourcesAre(o.Side, rule) {
-		needs = append(needs, need{group: group, resource: resource.Name, verbs: watch})
+		sources := need{group: group, resource: resource.Name, verbs: watch}
+		if rule.MayHold() {
+			// A Role goes with its namespace, and then nobody could take our finalizers off what it held up there.
+			sources.verbs, sources.cluster = slices.Concat(watch, []string{"patch"}), len(where.namespaces) > 0
+		}
+		needs = append(needs, sources)
 		if rule.ReturnStatus {
 			needs = append(needs, need{group: group, resource: resource.Name + "/status", verbs: []string{"patch"}})
 		}

@@ -87,9 +87,10 @@ func drawRule(t *rapid.T, label string) *boundary.Rule {
 	kind := rapid.SampledFrom([]string{"A", "B", "Policy"}).Draw(t, label+" kind")
 	namespaces := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"n1", "n2", "n3", "n*", "isthmus-system"}), rapid.ID)
 	return &boundary.Rule{
-		Name:         label,
-		Kind:         schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind},
-		ReturnStatus: rapid.Bool().Draw(t, label+" status"),
+		Name:           label,
+		Kind:           schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind},
+		ReturnStatus:   rapid.Bool().Draw(t, label+" status"),
+		DeletionPolicy: rapid.SampledFrom([]boundary.DeletionPolicy{"", boundary.DeletionForeground}).Draw(t, label+" deletion"),
 		Namespaces: boundary.NamespaceFilter{
 			Include: namespaces.Draw(t, label+" include"),
 			Exclude: namespaces.Draw(t, label+" exclude"),
@@ -153,10 +154,11 @@ func TestGrantsAddUp(t *testing.T) {
 func TestNothingBeyondTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawOptions(t)
-		kinds := map[[2]string]bool{}
+		kinds, holds := map[[2]string]bool{}, map[[2]string]bool{}
 		for _, rule := range o.Rules {
 			resource := Guess(rule.Kind).Name
 			kinds[[2]string{rule.Kind.Group, resource}] = true
+			holds[[2]string{rule.Kind.Group, resource}] = holds[[2]string{rule.Kind.Group, resource}] || rule.MayHold()
 			kinds[[2]string{rule.Kind.Group, resource + "/status"}] = o.Side == Local
 		}
 		for g := range allowed(t, o) {
@@ -166,8 +168,8 @@ func TestNothingBeyondTheRules(t *testing.T) {
 			own := kinds[[2]string{g.group, g.resource}]
 			switch {
 			case own && o.Side == Local && !strings.HasSuffix(g.resource, "/status"):
-				if !slices.Contains(watch, g.verb) {
-					t.Errorf("sources are read only: %+v", g)
+				if !slices.Contains(watch, g.verb) && !(g.verb == "patch" && holds[[2]string{g.group, g.resource}]) {
+					t.Errorf("sources that are not held are read only: %+v", g)
 				}
 			case own && o.Side == Local && g.verb != "patch":
 				t.Errorf("a status is patched only: %+v", g)

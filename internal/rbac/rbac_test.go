@@ -93,6 +93,18 @@ func TestGrants(t *testing.T) {
 			"a/widgets.example.io: get,list,watch",
 			"b/widgets.example.io: get,list,watch",
 		}},
+		{"local sources that are held", boundary.Rule{Kind: configMaps, Namespaces: two, DeletionPolicy: boundary.DeletionForeground}, Options{Side: Local}, []string{
+			"/configmaps: get,list,watch,patch",
+		}},
+		{"local sources with finalizers that twins carry", boundary.Rule{Kind: configMaps, CarryFinalizers: []string{"a/b"}}, Options{Side: Local}, []string{
+			"/configmaps: get,list,watch,patch",
+		}},
+		{"remote twins of what is held", boundary.Rule{Kind: configMaps, Namespaces: two, DeletionPolicy: boundary.DeletionForeground}, Options{Side: Remote}, []string{
+			"/namespaces[a]: get,list,watch",
+			"/namespaces[b]: get,list,watch",
+			"a/configmaps: get,list,watch,create,patch,delete",
+			"b/configmaps: get,list,watch,create,patch,delete",
+		}},
 		{"a custom group under k8s.io", boundary.Rule{Kind: gateways, Namespaces: boundary.NamespaceFilter{Include: []string{"a"}}}, Options{Side: Local}, []string{
 			"/customresourcedefinitions.apiextensions.k8s.io[gateways.gateway.networking.k8s.io]: get,list,watch",
 			"a/gateways.gateway.networking.k8s.io: get,list,watch",

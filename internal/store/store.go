@@ -103,6 +103,14 @@ func (s *Store) Synced(namespace string) bool {
 	return feed != nil && feed.listed
 }
 
+// Settled reports whether the scope that holds a namespace has been listed, or passed over.
+func (s *Store) Settled(namespace string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	feed := s.feedOf(namespace)
+	return feed != nil && (feed.listed || feed.passed)
+}
+
 // AllSynced reports whether every scope has been listed, or passed over.
 func (s *Store) AllSynced() bool {
 	s.mu.RLock()

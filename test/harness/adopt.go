@@ -51,7 +51,7 @@ func (e *Env) adoption(config, from string) []string {
 	return []string{
 		"adopt", "--from", from, "--config", file,
 		"--local-kubeconfig", e.LocalKubeconfig(), "--remote-kubeconfig", e.RemoteKubeconfig(),
-		"--cluster-id", e.ID, "--remote-id", "remote", "--instance", e.ID,
+		"--cluster-id", e.ID, "--remote-id", remoteID, "--instance", e.ID,
 	}
 }
 

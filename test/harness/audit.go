@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -133,7 +134,10 @@ var groundwork = map[string]bool{"namespaces": true, "customresourcedefinitions.
 // Allow notes the kinds that a configuration names, and how they cross: Isthmus may ask for no others (S1).
 func (e *Env) Allow(config string) {
 	var file struct {
-		SyncResources []struct{ APIVersion, Kind, Direction, Mode string }
+		SyncResources []struct {
+			APIVersion, Kind, Direction, Mode, DeletionPolicy string
+			CarryFinalizers                                   []string
+		}
 	}
 	if yaml.Unmarshal([]byte(config), &file) != nil {
 		return // a test of what is wrong with files
@@ -142,7 +146,15 @@ func (e *Env) Allow(config string) {
 		gvr, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(rule.APIVersion, rule.Kind))
 		kind, in := gvr.GroupResource().String(), rule.Direction == "fromHost"
 		e.crosses[kind] = e.crosses[kind].add(ways{out: !in, in: in, mirror: in && rule.Mode == "mirror"})
+		if rule.DeletionPolicy == "Foreground" || len(rule.CarryFinalizers) > 0 {
+			e.holds[kind] = append(append(e.holds[kind], rule.CarryFinalizers...), e.Finalizer())
+		}
 	}
+}
+
+// Finalizer is what this test's Isthmus holds sources with.
+func (e *Env) Finalizer() string {
+	return boundary.Identity{Home: e.ID, Instance: e.ID}.Finalizer(remoteID)
 }
 
 // all are the ways of all kinds.
@@ -195,7 +207,10 @@ func (e *Env) auditWrite(r Request, ours map[string]bool) {
 	if r.resource() == "namespaces" && !way.twinsOn(r.Side) {
 		way = e.all()
 	}
-	switch {
+	switch patch := finalizersPatch(r); {
+	case patch != nil && r.Side == "local" && len(e.holds[r.resource()]) > 0:
+		e.auditHold(r, patch)
+	case r.Code() == http.StatusForbidden && len(r.RequestObject) == 0: // refused before the server read what it says
 	case r.ObjectRef.Subresource != "":
 		e.auditStatus(r, ours, way)
 	case way.twinsOn(r.Side):
@@ -275,6 +290,57 @@ func (e *Env) auditTwin(r Request, ours map[string]bool) {
 		}
 	default:
 		e.T.Errorf("audit: a write of another kind than apply, patch and delete: %s", r)
+	}
+}
+
+// operation is one of a JSON patch.
+type operation struct {
+	Op, Path string
+	Value    any
+}
+
+// finalizersPatch returns the JSON patch of a request that says something about finalizers; nil: it does not.
+func finalizersPatch(r Request) []operation {
+	var patch []operation
+	if r.Verb != "patch" || r.ObjectRef.Subresource != "" || json.Unmarshal(r.RequestObject, &patch) != nil ||
+		!slices.ContainsFunc(patch, func(o operation) bool { return strings.HasPrefix(o.Path, "/metadata/finalizers") }) {
+		return nil
+	}
+	return patch
+}
+
+// auditHold checks the one write to a source that is no status, by which a rule holds it or lets it go: it is bound to
+// the state of the source that it is for, and changes nothing but finalizers of ours and those that twins carry (D3).
+func (e *Env) auditHold(r Request, patch []operation) {
+	tested := map[string]bool{}
+	var before, after []any
+	for _, o := range patch {
+		names, _ := o.Value.([]any)
+		switch {
+		case o.Op == "test":
+			tested[o.Path] = o.Value != "" && o.Value != nil
+			if o.Path == "/metadata/finalizers" {
+				before = names
+			}
+		case o.Path == "/metadata/finalizers" && (o.Op == "add" || o.Op == "remove"):
+			after = names
+		default:
+			e.T.Errorf("audit: a write to a source that changes more than finalizers: %s: %s", r, r.RequestObject)
+		}
+	}
+	if !tested["/metadata/uid"] || !tested["/metadata/resourceVersion"] {
+		e.T.Errorf("audit: finalizers of a source are written without a test of UID and resourceVersion: %s", r)
+	}
+	for _, name := range slices.Concat(before, after) {
+		text, _ := name.(string)
+		was, is := slices.Contains(before, name), slices.Contains(after, name)
+		switch {
+		case was == is:
+		case is && text != e.Finalizer():
+			e.T.Errorf("audit: a finalizer that is not ours is set on a source: %s: %s", text, r)
+		case !slices.Contains(e.holds[r.resource()], text):
+			e.T.Errorf("audit: a finalizer of somebody else is taken off a source: %s: %s", text, r)
+		}
 	}
 }
 

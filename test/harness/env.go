@@ -37,7 +37,8 @@ type Env struct {
 	began   time.Time
 	quiet   []interval
 	running []*Isthmus
-	crosses map[string]ways // what may cross, by resource, by the configurations that were started
+	crosses map[string]ways     // what may cross, by resource, by the configurations that were started
+	holds   map[string][]string // finalizers that Isthmus may change on sources, by resource
 	lax     bool
 	adopted map[string]bool // UIDs of what isthmus adopt may take over
 }
@@ -88,7 +89,7 @@ func newEnv(t testing.TB, local, remote *controlplane.Cluster) *Env {
 	name := strings.Trim(notLabel.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-"), "-")
 	e := &Env{
 		T: t, ID: fmt.Sprintf("t%d-%s", counter.Add(1), strings.Trim(name[:min(len(name), 24)], "-")),
-		dir: t.TempDir(), began: time.Now(), crosses: map[string]ways{}, adopted: map[string]bool{},
+		dir: t.TempDir(), began: time.Now(), crosses: map[string]ways{}, holds: map[string][]string{}, adopted: map[string]bool{},
 	}
 	e.Local, e.Remote = newSide(t, local), newSide(t, remote)
 	// Cleanups run last in, first out: the processes stop before their writes are audited.

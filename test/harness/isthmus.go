@@ -45,6 +45,9 @@ type StartOptions struct {
 	NotReady bool
 }
 
+// remoteID is the cluster ID of the remote side in all tests.
+const remoteID = "remote"
+
 // User is the name of the user that this test's Isthmus runs as, on both sides.
 func (e *Env) User() string { return "isthmus-" + e.ID }
 
@@ -75,7 +78,7 @@ func (e *Env) StartWith(config string, o StartOptions) *Isthmus {
 	p := &Isthmus{Config: file, env: e, listen: freeAddress(e), done: make(chan struct{})}
 	args := append([]string{
 		"sync", "--config", file, "--local-kubeconfig", o.LocalKubeconfig, "--remote-kubeconfig", o.RemoteKubeconfig,
-		"--cluster-id", e.ID, "--remote-id", "remote", "--instance", e.ID, "--listen", p.listen,
+		"--cluster-id", e.ID, "--remote-id", remoteID, "--instance", e.ID, "--listen", p.listen,
 	}, o.Flags...)
 	p.cmd = exec.Command(Binary(e.T), args...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p

@@ -1,0 +1,250 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/ledger"
+	"isthmus.dev/isthmus/internal/observe"
+)
+
+// vigil looks after the sources that are held for their twins while the flow can't run: else nobody would say why they
+// do not go, or let them go (D3).
+type vigil struct {
+	flow  *Flow
+	epoch *epoch // in which sources alone are watched; nil: none
+	stop  func()
+}
+
+// blindness is why a flow does not run.
+type blindness struct {
+	reason string
+	// kindGoing: the CRD of the sources is being deleted.
+	kindGoing bool
+}
+
+// keep begins to look after the sources, or goes on, with why the flow does not run now.
+func (v *vigil) keep(ctx context.Context, why error) {
+	f := v.flow
+	if !f.mayHold() {
+		return
+	}
+	p, kindGoing, err := f.prepareSources(ctx)
+	if errors.Is(err, cluster.ErrNotServed) {
+		v.end() // without their kind there are no sources
+	}
+	if err != nil {
+		f.log.Debug("Sources that are held can't be looked at", "reason", cluster.Reason(err), "error", err)
+		return
+	}
+	if v.epoch != nil && (v.epoch.ctx.Err() != nil || !sameCRD(v.epoch.plan.sourceCRD, p.sourceCRD)) {
+		v.end()
+	}
+	if v.epoch == nil {
+		v.begin(ctx, p)
+	}
+	now := blindness{f.unreachable(), kindGoing}
+	if now.reason == "" {
+		now.reason = why.Error()
+	}
+	if before := v.epoch.blind.Swap(&now); *before != now {
+		v.epoch.enqueueAll()
+	}
+}
+
+func (v *vigil) begin(ctx context.Context, p *plan) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	e := v.flow.newEpoch(ctx, cancel, p)
+	e.blind.Store(&blindness{})
+	var tasks sync.WaitGroup
+	run := func(task func(context.Context)) {
+		tasks.Go(func() {
+			defer e.rescue()
+			task(ctx)
+		})
+	}
+	e.watchSources(run)
+	run(e.work)
+	v.epoch = e
+	v.stop = func() {
+		cancel(nil)
+		e.queue.ShutDown()
+		tasks.Wait()
+	}
+}
+
+func (v *vigil) end() {
+	if v.epoch != nil {
+		v.stop()
+		v.epoch = nil
+	}
+}
+
+// prepareSources is prepare for the sources' side alone. kindGoing: their CRD is being deleted.
+func (f *Flow) prepareSources(ctx context.Context) (p *plan, kindGoing bool, err error) {
+	p = &plan{}
+	if err := f.identify(ctx, f.From); err != nil {
+		return nil, false, err
+	}
+	if p.source, err = f.From.Resource(ctx, f.Kind); err != nil {
+		return nil, false, err
+	}
+	if !boundary.BuiltinGroup(f.Kind.Group) {
+		if p.sourceCRD, err = f.From.CRD(ctx, p.source.GroupResource()); err != nil {
+			return nil, false, err
+		}
+	}
+	return p, p.sourceCRD != nil && p.sourceCRD.Terminating, f.scopeSources(ctx, p)
+}
+
+// unreachable says that the twins' cluster can't be reached; empty: it can.
+func (f *Flow) unreachable() string {
+	if h := f.To.Health(); !h.Reached && h.Err != nil {
+		return fmt.Sprintf("the %s cluster can't be reached (%s)", f.To.Role(), cluster.Reason(h.Err))
+	}
+	return ""
+}
+
+// settleBlind decides, and does, what can be decided about a source while nothing is known of its twin.
+func (e *epoch) settleBlind(ctx context.Context, key types.NamespacedName) {
+	source := e.sources.Get(key)
+	if source == nil || !e.mayHold() || len(source.GetFinalizers()) == 0 {
+		return
+	}
+	in := e.input(key, nil, types.NamespacedName{})
+	in.Blind = true
+	if now := e.blind.Load(); now != nil {
+		in.Trouble, in.KindGoing = now.reason, now.kindGoing
+	}
+	if d := boundary.Decide(in); d.Action != boundary.Nothing {
+		e.act(ctx, in, d)
+	}
+}
+
+// trouble says why the twin of a source that is terminating can't be seen to at the moment; empty: it can.
+func (e *epoch) trouble(source *unstructured.Unstructured) string {
+	if source == nil || source.GetDeletionTimestamp() == nil {
+		return ""
+	}
+	if text := e.unreachable(); text != "" {
+		return text
+	}
+	for _, w := range e.twinWatchers {
+		if reason := w.trouble.Load(); reason != nil && !w.feed.Settled() {
+			return fmt.Sprintf("twins can't be listed in %s", w.awaited())
+		}
+	}
+	return ""
+}
+
+// moreTwins reports whether a source has twins at other places, or may have.
+func (e *epoch) moreTwins(key, place types.NamespacedName) bool {
+	return !e.twins.AllSynced() || slices.ContainsFunc(e.twins.ByIndex(key), func(twin *unstructured.Unstructured) bool {
+		return twin.GetNamespace() != place.Namespace || twin.GetName() != place.Name
+	})
+}
+
+// patchFinalizers sets the finalizers of a source in the state that was decided on.
+func (e *epoch) patchFinalizers(ctx context.Context, source *unstructured.Unstructured, d boundary.Decision) (*unstructured.Unstructured, error) {
+	encoded, err := json.Marshal(boundary.FinalizersPatch(source, d.Finalizers))
+	if err != nil {
+		return nil, fmt.Errorf("encode the finalizers of %s: %w", source.GetName(), err)
+	}
+	return e.from.Dynamic().Resource(e.plan.source.GroupVersionResource).Namespace(source.GetNamespace()).
+		Patch(ctx, source.GetName(), types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager, DryRun: e.dry})
+}
+
+// setFinalizers carries out boundary.SetFinalizers (D3).
+func (e *epoch) setFinalizers(ctx context.Context, in boundary.Input, d boundary.Decision) bool {
+	source, err := e.patchFinalizers(ctx, in.Source, d)
+	if err != nil {
+		return e.failed(ctx, in, d, boundary.OpPatch, err)
+	}
+	e.metrics.Operation(observe.OperationUpdate, observe.StatusSuccess)
+	e.queue.Forget(in.Key)
+	e.log.Debug("Set the finalizers of the source", "source", in.Key, "finalizers", d.Finalizers, "reasons", d.Reasons)
+	if gone(source) {
+		return false // the watch tells
+	}
+	e.sources.Put(source)
+	return true
+}
+
+// gone reports whether what a server answered about an object is its last state: it was being deleted, and nothing held it.
+func gone(obj *unstructured.Unstructured) bool {
+	return obj != nil && obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0
+}
+
+// lookAfterHeld looks again at sources that are terminating while the twins' cluster can't be reached, for no event
+// tells of that.
+func (e *epoch) lookAfterHeld() {
+	if !e.mayHold() || e.unreachable() == "" {
+		return
+	}
+	var keys []types.NamespacedName
+	e.sources.Each("", func(o *unstructured.Unstructured) bool {
+		if o.GetDeletionTimestamp() != nil {
+			keys = append(keys, types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()})
+		}
+		return true
+	})
+	for _, key := range keys {
+		e.queue.add(key, resyncs)
+	}
+}
+
+// forgetHeld drops from the ledger the namespaces in which no rule holds sources any more and none is held.
+func (e *epoch) forgetHeld(ctx context.Context) {
+	if len(e.HeldIn) == 0 {
+		return
+	}
+	strays := e.strays()
+	for _, rule := range e.Rules {
+		left := e.Ledger.HeldIn(rule.Name)
+		if rule.MayHold() {
+			present, listed := rule.SourceNamespaces(e.Naming)
+			if !listed {
+				continue // they hold anywhere
+			}
+			left = slices.DeleteFunc(left, func(namespace string) bool { return slices.Contains(present, namespace) })
+		}
+		free := slices.DeleteFunc(left, func(namespace string) bool { return strays[namespace] || e.sourcesHidden(namespace) })
+		if len(free) == 0 {
+			continue
+		}
+		if err := e.Ledger.ForgetHeld(ctx, rule.Name, free); err != nil {
+			e.log.Warn("The ledger can't be written", "error", err)
+			return
+		}
+	}
+}
+
+// strays returns the namespaces, and ledger.Anywhere, with sources that carry our finalizer although no rule holds them.
+func (e *epoch) strays() map[string]bool {
+	strays := map[string]bool{}
+	e.sources.Each("", func(o *unstructured.Unstructured) bool {
+		if boundary.Stray(e.Rules, o, e.Naming, e.Identity, e.Remote) {
+			strays[o.GetNamespace()], strays[ledger.Anywhere] = true, true
+		}
+		return true
+	})
+	return strays
+}
+
+// sourcesHidden reports whether there may be sources in a namespace that are not listed.
+func (e *epoch) sourcesHidden(namespace string) bool {
+	if namespace == ledger.Anywhere {
+		namespace = ""
+	}
+	return len(e.plan.sourceScopes)+len(e.plan.heldScopes) > 0 && !e.sources.Synced(namespace)
+}
