@@ -13,6 +13,17 @@ var checkCases = []struct {
 		`4:16: syncResources[1].apiVersion: "Apps/v1" is no API version: expected version or group/version, like v1 or apps/v1`,
 		`5:16: syncResources[2].apiVersion: "/v1" is no API version: expected version or group/version, like v1 or apps/v1`,
 	}},
+	{"finalizers that twins carry", widget + "  deletionPolicy: Foreground\n  carryFinalizers: [a/b, a/b, 'a b', isthmus.dev/x, foregroundDeletion, orphan, resources-finalizer.argocd.argoproj.io]\n", []string{
+		`7:26: syncResources[0].carryFinalizers[1]: "a/b" is listed twice: remove one`,
+		`7:31: syncResources[0].carryFinalizers[2]: "a b" is no finalizer: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character`,
+		`7:38: syncResources[0].carryFinalizers[3]: isthmus.dev/x is a copying system's own: remove it`,
+		`7:53: syncResources[0].carryFinalizers[4]: foregroundDeletion belongs to the garbage collector of each side: remove it`,
+		`7:73: syncResources[0].carryFinalizers[5]: orphan belongs to the garbage collector of each side: remove it`,
+	}},
+	{"imports hold nothing", "version: v1\nsyncResources:\n- {apiVersion: v1, kind: A, direction: fromHost, deletionPolicy: Foreground, carryFinalizers: [a/b]}\n- {apiVersion: v1, kind: B, direction: fromHost, deletionPolicy: Background}\n", []string{
+		`3:66: syncResources[0].deletionPolicy: an import does not hold up the deletion of the remote object: remove it`,
+		`3:95: syncResources[0].carryFinalizers: finalizers of remote objects are for their own side, and imports do not hold up their deletion: remove it`,
+	}},
 	{"names", widget + "  name: a b\n- apiVersion: v1\n  kind: A234567890123456789012345678901234567890123456789012345678\n  direction: toHost\n", []string{
 		`6:9: syncResources[0].name: "a b" is no name: expected at most 63 letters, digits, -, _ and ., with a letter or digit first and last`,
 		`8:9: syncResources[1].kind: the rule's name would be A234567890123456789012345678901234567890123456789012345678-toHost, which is longer than 63 characters: set name`,

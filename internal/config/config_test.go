@@ -44,7 +44,7 @@ syncResources:
 			Policy:     boundary.PolicyAll,
 			Selector:   labels.Everything(),
 			Namespaces: boundary.NamespaceFilter{Exclude: []string{"kube-*"}},
-			OnRemoval:  boundary.RemovalDelete, SpecOwnership: boundary.OwnershipShared,
+			OnRemoval:  boundary.RemovalDelete, SpecOwnership: boundary.OwnershipShared, DeletionPolicy: boundary.DeletionBackground,
 			Workers: 2,
 		}},
 		MassDeletion: boundary.MassDeletionPause,
@@ -85,6 +85,8 @@ syncResources:
     dropKeys: [a.io/b, b.io/*]
     keepKeys: [meta.helm.sh/*]
     onRemoval: Orphan
+    deletionPolicy: Foreground
+    carryFinalizers: [a.b/c]
     onTwinDeleted: Hold
     workers: 1
     extraLabels: {b: own, c: own}
@@ -110,7 +112,7 @@ syncResources:
 			ExtraLabels:  map[string]string{"a": "global", "b": "own", "c": "own"},
 			DropKeys:     []string{"a.io/b", "b.io/*"},
 			KeepKeys:     []string{"meta.helm.sh/*"},
-			OnRemoval:    boundary.RemovalOrphan, SpecOwnership: boundary.OwnershipShared,
+			OnRemoval:    boundary.RemovalOrphan, SpecOwnership: boundary.OwnershipShared, DeletionPolicy: boundary.DeletionForeground, CarryFinalizers: []string{"a.b/c"},
 			OnTwinDeleted: boundary.TwinDeletedHold,
 			Workers:       1,
 		}, {
@@ -122,7 +124,7 @@ syncResources:
 			Selector:    labels.Everything(),
 			Namespaces:  boundary.NamespaceFilter{Include: []string{"all-?"}, Exclude: []string{"never"}},
 			ExtraLabels: map[string]string{"a": "global", "b": "global"},
-			OnRemoval:   boundary.RemovalDelete, SpecOwnership: boundary.OwnershipShared,
+			OnRemoval:   boundary.RemovalDelete, SpecOwnership: boundary.OwnershipShared, DeletionPolicy: boundary.DeletionBackground,
 			Workers: 7,
 		}},
 		Namespaces:       boundary.NamespacePairs{"all-a": "far-a", "all-b": "far-a"},
@@ -169,7 +171,7 @@ syncResources:
 	rule := func(name, selector string) *boundary.Rule {
 		return &boundary.Rule{
 			Name: name, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Direction: boundary.ToRemote, Mode: boundary.ModeSync,
-			Policy: boundary.PolicyAll, Selector: mustSelector(t, selector), OnRemoval: boundary.RemovalDelete, SpecOwnership: boundary.OwnershipShared, Workers: 2,
+			Policy: boundary.PolicyAll, Selector: mustSelector(t, selector), OnRemoval: boundary.RemovalDelete, SpecOwnership: boundary.OwnershipShared, DeletionPolicy: boundary.DeletionBackground, Workers: 2,
 		}
 	}
 	shared, own := rule("Secret-toHost", "repo=true"), rule("secrets", "!repo")

@@ -20,11 +20,11 @@ func (c *compiler) carryFinalizers(e *SyncResource, p *field.Path) []string {
 		case fault != "":
 			c.errorf(at, "%s is no finalizer: %s", show(name), fault)
 		case boundary.ReservedKey(name):
-			c.errorf(at, "%s is one of another copying system's own, and says nothing to a controller of the remote side: remove it", name)
+			c.errorf(at, "%s is a copying system's own: remove it", name)
 		case name == metav1.FinalizerDeleteDependents, name == metav1.FinalizerOrphanDependents:
 			c.errorf(at, "%s belongs to the garbage collector of each side: remove it", name)
 		case slices.Contains(e.CarryFinalizers[:i], name):
-			c.errorf(at, "%s is listed twice: remove one", name)
+			c.errorf(at, "%s is listed twice: remove one", show(name))
 		}
 	}
 	return e.CarryFinalizers

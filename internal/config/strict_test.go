@@ -52,7 +52,7 @@ var strictCases = []struct {
 		`6:3: syncResources[0].selectr: unknown field, did you mean "selector"?`,
 		`8:3: syncResources[0].matchNamespaces: unknown field here, it belongs in syncResources[].selector`,
 		`9:3: syncResources[0].namespaces: unknown field here, it belongs at the top level`,
-		`10:3: syncResources[0]["a.b"]: unknown field, expected one of name, apiVersion, kind, direction, mode, statusSync, statusFrom, selector, policy, patches, targetNamespace, virtualControlledBy, clusterScoped, hostNamespace, enforceTenantProject, selectorIncludeOwnerLabels, includeForeignCopies, hostOwnedFields, specOwnership, dropKeys, keepKeys, onRemoval, onTwinDeleted, workers or extraLabels`,
+		`10:3: syncResources[0]["a.b"]: unknown field, expected one of name, apiVersion, kind, direction, mode, statusSync, statusFrom, selector, policy, patches, targetNamespace, virtualControlledBy, clusterScoped, hostNamespace, enforceTenantProject, selectorIncludeOwnerLabels, includeForeignCopies, hostOwnedFields, specOwnership, dropKeys, keepKeys, onRemoval, deletionPolicy, carryFinalizers, onTwinDeleted, workers or extraLabels`,
 	}},
 	{"missing keys of a rule", "version: v1\nsyncResources:\n- name: x\n", []string{
 		"3:3: syncResources[0].apiVersion: is missing: expected a string like example.io/v1",
@@ -136,7 +136,7 @@ func expectErrors(t *testing.T, text string, want []string) {
 // Every later key is refused as such in its object, and those that are known from elsewhere are among them.
 func TestF5_LaterKeys(t *testing.T) {
 	for object, names := range map[reflect.Type][]string{
-		reflect.TypeFor[SyncResource](): {"deletionPolicy", "carryFinalizers"},
+		reflect.TypeFor[SyncResource](): {},
 	} {
 		for _, name := range names {
 			if _, ok := laterField(object, name); !ok {

@@ -240,7 +240,7 @@ func runGatewayClasses(x *exampleRun) {
 }
 
 func runApplications(x *exampleRun) {
-	x.inTenant(`{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: front, namespace: web},
+	x.inTenant(`{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: front, namespace: web, finalizers: [resources-finalizer.argocd.argoproj.io]},
 		spec: {project: default, source: {repoURL: "https://git.example.io/front.git", path: deploy, targetRevision: v1}, destination: {name: shop, namespace: web}},
 		operation: {initiatedBy: {username: tenant}, sync: {revision: v0}}}`)
 	name := shop.SharedName("web", "front")
@@ -254,6 +254,22 @@ func runApplications(x *exampleRun) {
 	twin = x.twin(applications, "argocd", name, "v2", "spec", "source", "targetRevision")
 	if field(twin, "spec", "project") != "acme" || field(twin, "operation", "initiatedBy", "username") != "admin" {
 		x.T.Errorf("its project is %v, its operation %v", field(twin, "spec", "project"), field(twin, "operation"))
+	}
+	// D3: Argo CD takes what it deployed along, and then the Application goes on both sides.
+	x.Local.Delete(applications, "web", "front")
+	x.Eventually(func() error {
+		if twin = x.Remote.Get(applications, "argocd", name); twin.GetDeletionTimestamp() == nil {
+			return fmt.Errorf("the host's Application is not being deleted")
+		}
+		return finalizersAre(twin, "resources-finalizer.argocd.argoproj.io")
+	})
+	if source := x.Local.Get(applications, "web", "front"); source == nil {
+		x.T.Error("the tenant's Application went before the host's")
+	}
+	x.Remote.Patch(applications, "argocd", name, "metadata: {finalizers: null}")
+	x.Eventually(func() error { return absent(x.Local.Get(applications, "web", "front")) })
+	if x.Remote.Get(applications, "argocd", name) != nil {
+		x.T.Error("the host's Application is still there")
 	}
 }
 
