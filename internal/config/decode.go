@@ -86,7 +86,7 @@ func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, p *field.Path) {
 	seen := d.keysOf(n, p, path, func(key, value *yaml.Node, name string) {
 		i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name })
 		if i < 0 {
-			d.unknown(key, v.Type(), fields, p)
+			d.unknown(key, fields, p)
 			return
 		}
 		under := path(name)
@@ -151,7 +151,7 @@ func (d *decoder) keysOf(n *yaml.Node, p *field.Path, path func(string) *field.P
 }
 
 // unknown reports a key that an object does not have.
-func (d *decoder) unknown(key *yaml.Node, t reflect.Type, fields []Field, p *field.Path) {
+func (d *decoder) unknown(key *yaml.Node, fields []Field, p *field.Path) {
 	var names []string
 	for _, f := range fields {
 		if !f.Plugin || d.plugin {
@@ -159,9 +159,7 @@ func (d *decoder) unknown(key *yaml.Node, t reflect.Type, fields []Field, p *fie
 		}
 	}
 	path := child(p, key.Value).String()
-	if later, ok := laterField(t, key.Value); ok {
-		d.add(place(key), path, "not supported in this version: %s; remove it", later.Reason)
-	} else if places := placesOf(key.Value); len(places) == 1 && places[0] == "" {
+	if places := placesOf(key.Value); len(places) == 1 && places[0] == "" {
 		d.add(place(key), path, "unknown field here, it belongs at the top level")
 	} else if len(places) > 0 {
 		d.add(place(key), path, "unknown field here, it belongs in %s", oneOf(places))

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -103,10 +102,6 @@ var strictCases = []struct {
 		"5:54: syncResources[0].name: is an empty string: give it a value, or remove the key",
 		"5:86: syncResources[0].selector.matchNamespaces: is empty: give it at least 1, or remove the key",
 	}},
-	// What comes later.
-	{"later keys", "version: v1\nsyncResources:\n- apiVersion: v1\n  kind: A\n  direction: toHost\n  deletionPolicy: Foreground\n", []string{
-		"6:3: syncResources[0].deletionPolicy: not supported in this version: a deleted source goes at once, and its twin after it; remove it",
-	}},
 }
 
 func TestF5_StrictFile(t *testing.T) {
@@ -130,36 +125,6 @@ func expectErrors(t *testing.T, text string, want []string) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-// Every later key is refused as such in its object, and those that are known from elsewhere are among them.
-func TestF5_LaterKeys(t *testing.T) {
-	for object, names := range map[reflect.Type][]string{
-		reflect.TypeFor[SyncResource](): {},
-	} {
-		for _, name := range names {
-			if _, ok := laterField(object, name); !ok {
-				t.Errorf("%s of %s is not refused with a reason", name, object.Name())
-			}
-		}
-	}
-	for object, fields := range laterFields {
-		for _, f := range fields {
-			text := fmt.Sprintf("version: v1\n%s: {}\n", f.Name)
-			if object.Name() == "SyncResource" {
-				text = fmt.Sprintf("%s  %s: {}\n", widget, f.Name)
-			}
-			_, err := Parse("f", []byte(text))
-			if err == nil || !strings.Contains(err.Error(), f.Name+": not supported in this version: "+f.Reason) {
-				t.Errorf("%s of %s: %v", f.Name, object.Name(), err)
-			}
-			for _, known := range Fields(object) {
-				if known.Name == f.Name {
-					t.Errorf("%s of %s is supported", f.Name, object.Name())
-				}
-			}
-		}
 	}
 }
 

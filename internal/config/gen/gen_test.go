@@ -116,7 +116,6 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 		{"unknown direction", "version: v1\nsyncResources: [{apiVersion: v1, kind: X, direction: toMember}]\n", false},
 		{"import", "version: v1\nsyncResources: [{apiVersion: v1, kind: X, direction: fromHost, mode: mirror, targetNamespace: a, virtualControlledBy: true, clusterScoped: true}]\n", true},
 		{"unknown mode", head + "  mode: copy\n", false},
-		{"later key", head + "  deletionPolicy: Background\n", false},
 		{"ownership", head + "  specOwnership: Exclusive\n", true},
 		{"unknown ownership", head + "  specOwnership: Mine\n", false},
 		{"virtual cluster", virtual + "  hostNamespace: argocd\n  enforceTenantProject: true\n  selectorIncludeOwnerLabels: false\n  includeForeignCopies: true\n", true},

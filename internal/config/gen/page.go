@@ -64,13 +64,6 @@ func pageOf(docs comments, example string) []byte {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, cell(typeName(f)), cell(defaultOf(f)), cell(meaning(docs[o.t.Name()+"."+f.GoName], f)))
 		}
 	}
-	b.WriteString("\n## Not supported in this version\n\nThese keys are refused with a message of their own.\n\n")
-	b.WriteString("| object | key | instead |\n| --- | --- | --- |\n")
-	for _, o := range objects {
-		for _, f := range config.LaterFields(o.t) {
-			fmt.Fprintf(&b, "| %s | `%s` | %s |\n", o.title, f.Name, cell(f.Reason))
-		}
-	}
 	return b.Bytes()
 }
 
