@@ -18,12 +18,12 @@ func objectOf(fields ...any) *Schema {
 	}
 	return s
 }
-func listOf(items *Schema) *Schema   { return &Schema{Type: "array", Items: items} }
-func mapOf(values *Schema) *Schema   { return &Schema{Type: "object", Additional: values} }
-func typed(name string) *Schema      { return &Schema{Type: name} }
-func withSpec(fields ...any) *Schema { return objectOf("spec", objectOf(fields...)) }
-func preserve(s *Schema) *Schema     { s.PreserveUnknown = true; return s }
-func embedded(s *Schema) *Schema     { s.EmbeddedResource = true; return s }
+func schemaList(items *Schema) *Schema { return &Schema{Type: "array", Items: items} }
+func mapOf(values *Schema) *Schema     { return &Schema{Type: "object", Additional: values} }
+func typed(name string) *Schema        { return &Schema{Type: name} }
+func withSpec(fields ...any) *Schema   { return objectOf("spec", objectOf(fields...)) }
+func preserve(s *Schema) *Schema       { s.PreserveUnknown = true; return s }
+func embedded(s *Schema) *Schema       { s.EmbeddedResource = true; return s }
 
 var text, integer, number, intOrString = typed("string"), typed("integer"), typed("number"), &Schema{IntOrString: true}
 
@@ -35,7 +35,7 @@ func TestO7_WhatTheOtherSideDoesNotDeclare(t *testing.T) {
 	recursive := func(fields ...any) *Schema {
 		s := objectOf(fields...)
 		s.Properties["child"] = s
-		s.Properties["children"] = listOf(s)
+		s.Properties["children"] = schemaList(s)
 		return s
 	}
 	for _, c := range []struct {
@@ -51,7 +51,7 @@ func TestO7_WhatTheOtherSideDoesNotDeclare(t *testing.T) {
 		{"more here", sync, withSpec("a", text, "b", text, "c", objectOf("d", text)), withSpec("a", text), "spec.b, spec.c"},
 		{"a whole branch", sync, objectOf("spec", nil, "more", text), withSpec(), "more"},
 		{"in depth", sync, withSpec("a", objectOf("b", objectOf("c", text, "d", text))), withSpec("a", objectOf("b", objectOf("c", text))), "spec.a.b.d"},
-		{"items", sync, withSpec("l", listOf(objectOf("a", text, "b", text))), withSpec("l", listOf(objectOf("a", text))), "spec.l[*].b"},
+		{"items", sync, withSpec("l", schemaList(objectOf("a", text, "b", text))), withSpec("l", schemaList(objectOf("a", text))), "spec.l[*].b"},
 		{"values of a map", sync, withSpec("m", mapOf(objectOf("a", text, "b", text))), withSpec("m", mapOf(objectOf("a", text))), "spec.m[*].b"},
 		{"a map and fields", sync, withSpec("m", mapOf(text)), withSpec("m", objectOf("a", text)), "spec.m[*]"},
 		{"fields and a map", sync, withSpec("m", objectOf("a", text, "b", integer)), withSpec("m", mapOf(text)), "spec.m.b (integer here, string there)"},
@@ -63,8 +63,8 @@ func TestO7_WhatTheOtherSideDoesNotDeclare(t *testing.T) {
 		{"anything there", sync, withSpec("m", objectOf("a", text)), withSpec("m", &Schema{}), ""},
 		{"nothing said there", sync, withSpec("m", objectOf("a", text)), objectOf("spec", objectOf("m", nil)), ""},
 		{"another type", sync, withSpec("a", text), withSpec("a", integer), "spec.a (string here, integer there)"},
-		{"an object and a list", sync, withSpec("a", objectOf("b", text)), withSpec("a", listOf(text)), "spec.a (object here, array there)"},
-		{"a list of other items", sync, withSpec("a", listOf(text)), withSpec("a", listOf(integer)), "spec.a[*] (string here, integer there)"},
+		{"an object and a list", sync, withSpec("a", objectOf("b", text)), withSpec("a", schemaList(text)), "spec.a (object here, array there)"},
+		{"a list of other items", sync, withSpec("a", schemaList(text)), withSpec("a", schemaList(integer)), "spec.a[*] (string here, integer there)"},
 		{"whole numbers are numbers", sync, withSpec("a", integer), withSpec("a", number), ""},
 		{"numbers are not all whole", sync, withSpec("a", number), withSpec("a", integer), "spec.a (number here, integer there)"},
 		{"to an integer or a string", sync, withSpec("a", integer, "b", text), withSpec("a", intOrString, "b", intOrString), ""},
@@ -76,10 +76,10 @@ func TestO7_WhatTheOtherSideDoesNotDeclare(t *testing.T) {
 		{"metadata", sync, objectOf("metadata", objectOf("a", text), "apiVersion", text, "kind", text), objectOf(), ""},
 		{"a status, which does not cross", sync, objectOf("status", objectOf("a", text)), objectOf(), ""},
 		{"a mirror's, which does", Rule{Kind: widget, Mode: ModeMirror}, objectOf("status", objectOf("a", text)), objectOf("status", objectOf()), "status.a"},
-		{"remote-owned", owned, withSpec("mine", text, "list", listOf(objectOf("mine", text, "b", text)), "deep", objectOf("mine", objectOf("a", text))),
-			withSpec("list", listOf(objectOf()), "deep", objectOf()), "spec.list[*].b"},
+		{"remote-owned", owned, withSpec("mine", text, "list", schemaList(objectOf("mine", text, "b", text)), "deep", objectOf("mine", objectOf("a", text))),
+			withSpec("list", schemaList(objectOf()), "deep", objectOf()), "spec.list[*].b"},
 		{"around what is remote-owned", owned, withSpec("deep", objectOf("mine", text)), withSpec(), "spec.deep"},
-		{"remote-owned by default", service, withSpec("healthCheckNodePort", integer, "ports", listOf(objectOf("nodePort", integer, "port", integer))), withSpec("ports", listOf(objectOf("port", integer))), ""},
+		{"remote-owned by default", service, withSpec("healthCheckNodePort", integer, "ports", schemaList(objectOf("nodePort", integer, "port", integer))), withSpec("ports", schemaList(objectOf("port", integer))), ""},
 	} {
 		if have := GapsMessage(c.rule.Gaps(c.here, c.there)); have != c.want {
 			t.Errorf("%s: %q, expected %q", c.name, have, c.want)
@@ -101,7 +101,7 @@ func TestO7_SchemasThatBranchAndMeetAreComparedQuickly(t *testing.T) {
 	deep := func(leaf *Schema) *Schema {
 		s := leaf
 		for range 200 {
-			s = objectOf("a", s, "b", s, "c", listOf(s))
+			s = objectOf("a", s, "b", s, "c", schemaList(s))
 		}
 		return s
 	}
