@@ -109,7 +109,7 @@ func (o *adoptOptions) run(ctx context.Context, former boundary.Former, stdout, 
 		return fmt.Errorf("%s: --from vcluster needs naming: VirtualCluster, which says which virtual cluster's objects they are", o.config)
 	}
 	file.Events = false // what happens is told on the standard output
-	e, err := o.engine(file, "isthmus-adopt", observe.NewLogger(stderr, slog.LevelWarn, false), observe.NewMetrics(version()))
+	e, err := o.engine(file, "isthmus-adopt/"+version(), nil, observe.NewLogger(stderr, slog.LevelWarn, false), observe.NewMetrics(version()))
 	if err != nil {
 		return err
 	}

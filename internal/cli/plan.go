@@ -119,7 +119,7 @@ func (o *syncOptions) rehearsal(ctx context.Context, agent string, stderr io.Wri
 		file.MassDeletion = boundary.MassDeletionAllow
 	}
 	file.Events = false
-	e, err := o.engine(file, agent, observe.NewLogger(stderr, slog.LevelError, false), observe.NewMetrics(version()))
+	e, err := o.engine(file, agent+"/"+version(), nil, observe.NewLogger(stderr, slog.LevelError, false), observe.NewMetrics(version()))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -20,6 +20,7 @@ import (
 // rbacFlags are the flags of isthmus rbac.
 type rbacFlags struct {
 	config, side, user, serviceAccount, namespace, instance, name, kubeconfig string
+	leaderElect                                                               bool
 }
 
 func newRBACCommand() *cobra.Command {
@@ -41,6 +42,7 @@ bindings. Rules that stay in namespaces that can be listed get Roles there; thes
 	flags.StringVar(&f.serviceAccount, "subject-serviceaccount", "isthmus-system/isthmus", "the service account that gets the roles, as NAMESPACE/NAME")
 	flags.StringVar(&f.namespace, "namespace", "isthmus-system", "the namespace of Isthmus's own objects on the local side")
 	flags.StringVar(&f.instance, "instance", "default", "the name of this Isthmus among those of the local cluster")
+	flags.BoolVar(&f.leaderElect, "leader-elect", false, "add the rights that isthmus sync --leader-elect needs")
 	flags.StringVar(&f.name, "name", "", "the name of the roles, to tell apart those of several Isthmuses that share a cluster (default isthmus-INSTANCE-SIDE)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "look the resources' names up in this kubeconfig's cluster; without it they are guessed from the kinds")
 	cmd.MarkFlagsMutuallyExclusive("subject-user", "subject-serviceaccount")
@@ -91,7 +93,7 @@ func (f rbacFlags) run(cmd *cobra.Command) error {
 
 // options checks the flags.
 func (f rbacFlags) options() (rbac.Options, error) {
-	o := rbac.Options{Side: rbac.Side(f.side), Namespace: f.namespace, Instance: f.instance, Name: f.name, Subject: rbac.Subject{User: f.user}}
+	o := rbac.Options{Side: rbac.Side(f.side), Namespace: f.namespace, Instance: f.instance, Name: f.name, LeaderElect: f.leaderElect, Subject: rbac.Subject{User: f.user}}
 	if f.config == "" {
 		return o, errors.New("--config is missing: expected the configuration file")
 	}

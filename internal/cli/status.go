@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -172,6 +173,14 @@ func printStatus(out io.Writer, s engine.Status, color bool) {
 		state = bad("not ready: " + s.Reason)
 	}
 	fmt.Fprintf(out, "%s to %s, instance %s, isthmus %s: %s\n", s.ClusterID, s.RemoteID, s.Instance, s.Isthmus, state)
+	if l := s.Election; l != nil {
+		switch {
+		case l.Leading:
+			fmt.Fprintf(out, "leader: %s\n", l.Identity)
+		default:
+			fmt.Fprintln(out, warn(fmt.Sprintf("standby: %s; %s holds the lease", l.Identity, cmp.Or(l.Holder, "nobody"))))
+		}
+	}
 	for _, c := range s.Clusters {
 		reached := good("reached")
 		if !c.Reached {

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -18,6 +19,7 @@ import (
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/config"
 	"isthmus.dev/isthmus/internal/engine"
+	"isthmus.dev/isthmus/internal/leader"
 	"isthmus.dev/isthmus/internal/observe"
 )
 
@@ -31,6 +33,8 @@ type syncOptions struct {
 	listen                            string
 	logFormat                         string
 	allowMassDeletion                 bool
+	leaderElect                       bool
+	leaderTimes                       leader.Times
 }
 
 func newSyncCommand() *cobra.Command {
@@ -58,7 +62,17 @@ The identities must stay the same over restarts: objects that were created under
 	f.StringVar(&o.listen, "listen", ":8080", "address for /healthz, /readyz and /metrics; empty: none")
 	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text or json")
 	o.massDeletion(cmd)
+	o.leaderElection(cmd)
 	return cmd
+}
+
+// leaderElection are the flags by which one of several instances runs.
+func (o *syncOptions) leaderElection(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.leaderElect, "leader-elect", false, "run several instances, of which the one that holds a Lease carries objects and the others stand by")
+	f.DurationVar(&o.leaderTimes.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long the others wait after the last renewal of the Lease that they saw, before one takes over")
+	f.DurationVar(&o.leaderTimes.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader writes without a renewal of the Lease; less than its duration")
+	f.DurationVar(&o.leaderTimes.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "the time between two tries to take or renew the Lease")
 }
 
 // massDeletion is the flag that lets held deletes go on.
@@ -98,6 +112,9 @@ func (o *syncOptions) check() error {
 	if o.logFormat != "text" && o.logFormat != "json" {
 		return fmt.Errorf("--log-format %q: expected text or json", o.logFormat)
 	}
+	if o.leaderElect {
+		return o.leaderTimes.Check()
+	}
 	return nil
 }
 
@@ -121,7 +138,7 @@ func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	log, metrics := observe.NewLogger(stderr, &level, o.logFormat == "json"), observe.NewMetrics(version())
-	e, err := o.engine(file, "isthmus", log, metrics)
+	run, e, err := o.elected(file, log, metrics)
 	if err != nil {
 		if listener != nil {
 			_ = listener.Close()
@@ -145,9 +162,30 @@ func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 		log.Info("The configuration was read again", "file", o.config, "hash", c.Hash)
 		e.Reload(c)
 	})
-	err = e.Run(ctx)
+	err = run(ctx)
 	cancel()
 	return errors.Join(err, <-served)
+}
+
+// elected makes the engine and returns how to run it: as long as this instance leads, if one of several is elected.
+func (o *syncOptions) elected(file *config.Config, log *slog.Logger, metrics *observe.Metrics) (run func(context.Context) error, e *engine.Engine, err error) {
+	if !o.leaderElect {
+		e, err := o.engine(file, "isthmus/"+version(), nil, log, metrics)
+		if err != nil {
+			return nil, nil, err
+		}
+		return e.Run, e, nil
+	}
+	identity, gate := leader.NewIdentity(), leader.NewGate(o.leaderTimes.RenewDeadline)
+	// The audit logs tell the instances apart.
+	if e, err = o.engine(file, fmt.Sprintf("isthmus/%s (%s)", version(), identity), gate.Check, log, metrics); err != nil {
+		return nil, nil, err
+	}
+	e.Election = leader.New(leader.Options{
+		Cluster: e.Local, Namespace: o.namespace, Name: "isthmus-" + o.instance, Identity: identity,
+		Times: o.leaderTimes, Gate: gate, Metrics: metrics, Logger: log,
+	})
+	return func(ctx context.Context) error { return e.Election.Run(ctx, e.Run) }, e, nil
 }
 
 // apply puts into force what a file says of the process itself, and in the file what the flags say.
@@ -164,12 +202,12 @@ func (o *syncOptions) apply(file *config.Config, level *slog.LevelVar) error {
 }
 
 // engine makes the engine that carries what a file names, between the clusters that the flags name. agent is how it
-// calls itself to their servers.
-func (o *syncOptions) engine(file *config.Config, agent string, log *slog.Logger, metrics *observe.Metrics) (*engine.Engine, error) {
+// calls itself to their servers, and gate, unless nil, what lets its writes pass.
+func (o *syncOptions) engine(file *config.Config, agent string, gate func() error, log *slog.Logger, metrics *observe.Metrics) (*engine.Engine, error) {
 	observe.RouteClientLogs(log)
 	connect := func(role, kubeconfig, kubeContext string) (*cluster.Cluster, error) {
 		return cluster.Connect(cluster.Options{
-			Role: role, Kubeconfig: kubeconfig, Context: kubeContext, Logger: log, UserAgent: agent + "/" + version(),
+			Role: role, Kubeconfig: kubeconfig, Context: kubeContext, Logger: log, UserAgent: agent, Gate: gate,
 			OnHealth: func(h cluster.Health) { metrics.SetReachable(role, h.Reached) },
 		})
 	}

@@ -34,6 +34,8 @@ type Options struct {
 	// OnHealth, if set, is called with every change of Health, from the request that brought it about: it must neither block
 	// nor make requests.
 	OnHealth func(Health)
+	// Gate, if set, is asked before each write; an error is why it must not be sent. See Ungated.
+	Gate func() error
 }
 
 // Cluster reaches one cluster. All its methods may be called from several goroutines.
@@ -58,6 +60,7 @@ func Connect(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s cluster: %w", o.Role, err)
 	}
+	rt.gate = o.Gate
 	c := &Cluster{role: o.Role, transport: rt, log: log}
 	if err := c.makeClients(o.UserAgent); err != nil {
 		return nil, fmt.Errorf("%s cluster: preparing clients: %w", o.Role, err)
@@ -127,7 +130,7 @@ func (c *Cluster) Can(ctx context.Context, verb string, gvr schema.GroupVersionR
 			Subresource: subresource, Namespace: namespace,
 		},
 	}}
-	answer, err := c.clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	answer, err := c.clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(Ungated(ctx), review, metav1.CreateOptions{})
 	if err != nil {
 		return false, fmt.Errorf("%s cluster: asking whether we may %s %s: %w", c.role, verb, gvr.GroupResource(), err)
 	}

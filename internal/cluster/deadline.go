@@ -40,6 +40,12 @@ func (t *reloading) send(conn *connection, req *http.Request, body io.ReadCloser
 	if !t.pinned(req.Context(), conn) {
 		return nil, errMoved
 	}
+	gate := t.gated(req)
+	if gate != nil {
+		if err := gate(); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	unhook := context.AfterFunc(conn.ctx, func() { cancel(errMoved) })
 	timer := time.AfterFunc(t.timeout, func() { cancel(&timeoutError{t.timeout}) })
@@ -50,6 +56,7 @@ func (t *reloading) send(conn *connection, req *http.Request, body io.ReadCloser
 	}
 	out := req.Clone(ctx)
 	out.Body = body
+	gateBody(out, gate)
 	out.URL = t.address(conn, req.URL)
 	if out.URL.Host != req.URL.Host {
 		out.Host = out.URL.Host

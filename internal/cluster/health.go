@@ -45,7 +45,7 @@ func (h *health) get() Health {
 func (h *health) observe(ctx context.Context, host string, resp *http.Response, err error) {
 	switch {
 	case err != nil:
-		if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, errMoved) {
+		if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, errMoved) || errors.As(err, new(*shutError)) {
 			return // the caller's doing, or ours
 		}
 	case resp.StatusCode == http.StatusUnauthorized:

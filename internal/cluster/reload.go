@@ -29,6 +29,7 @@ type reloading struct {
 	health  *health
 	now     func() time.Time
 	timeout time.Duration
+	gate    func() error // nil: there is none
 	current atomic.Pointer[connection]
 	epoch   atomic.Int64
 

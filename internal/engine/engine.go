@@ -15,6 +15,7 @@ import (
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/config"
 	"isthmus.dev/isthmus/internal/flow"
+	"isthmus.dev/isthmus/internal/leader"
 	"isthmus.dev/isthmus/internal/ledger"
 	"isthmus.dev/isthmus/internal/observe"
 )
@@ -36,6 +37,8 @@ type Options struct {
 	Standing string
 	Metrics  *observe.Metrics
 	Logger   *slog.Logger
+	// Election says who of several instances runs; nil: this one is alone.
+	Election *leader.Election
 }
 
 // Engine runs a configuration between two clusters.
@@ -237,6 +240,9 @@ func (e *Engine) Ready() (notes []string, err error) {
 	if refused != nil {
 		notes = append(notes, "the new configuration is refused, and the one before goes on: "+firstLine(refused))
 	}
+	if standby, err := e.standby(); standby != "" || err != nil {
+		return append(notes, standby), err
+	}
 	switch {
 	case waiting != "" && flows == nil:
 		return nil, errors.New(waiting)
@@ -263,6 +269,23 @@ func (e *Engine) Ready() (notes []string, err error) {
 		}
 	}
 	return notes, nil
+}
+
+// standby says of an instance that does not lead who does; empty: this one leads. An error is why it could not take over.
+func (e *Engine) standby() (note string, err error) {
+	if e.Election == nil {
+		return "", nil
+	}
+	switch s := e.Election.State(); {
+	case s.Leading:
+		return "", nil
+	case s.Err != nil:
+		return "", fmt.Errorf("the lease can't be read or written: %w", s.Err)
+	case s.Holder == "" || s.Holder == s.Identity:
+		return "", errors.New("waiting for the lease")
+	default:
+		return fmt.Sprintf("standby: %s holds the lease", s.Holder), nil
+	}
 }
 
 func firstLine(err error) string {

@@ -6,6 +6,7 @@ import (
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/flow"
+	"isthmus.dev/isthmus/internal/leader"
 )
 
 // StatusVersion is the version of the document that Status is.
@@ -20,8 +21,10 @@ type Status struct {
 	Instance  string    `json:"instance"`
 	Time      time.Time `json:"time"`
 	// Ready and Reason are those of /readyz.
-	Ready    bool            `json:"ready"`
-	Reason   string          `json:"reason,omitempty"`
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"`
+	// Election says who leads; nil: this instance is alone.
+	Election *leader.State   `json:"election,omitempty"`
 	Config   ConfigStatus    `json:"config"`
 	Clusters []ClusterStatus `json:"clusters"`
 	Rules    []RuleStatus    `json:"rules"`
@@ -97,6 +100,10 @@ func (e *Engine) Status(version string) Status {
 	}
 	tasks := e.running
 	e.mu.Unlock()
+	if e.Election != nil {
+		election := e.Election.State()
+		s.Election = &election
+	}
 	if unready != nil {
 		s.Reason = unready.Error()
 	}

@@ -72,6 +72,7 @@ type Metrics struct {
 	faulty     prometheus.Gauge
 	reloaded   prometheus.Gauge
 	reloadedAt prometheus.Gauge
+	leading    prometheus.Gauge
 }
 
 // NewMetrics registers the metrics; version is told in isthmus_build_info.
@@ -109,10 +110,13 @@ func NewMetrics(version string) *Metrics {
 		Help: "Whether the configuration that was read last is in use (1), or was refused (0)."})
 	m.reloadedAt = prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_config_last_reload_success_timestamp_seconds",
 		Help: "When a configuration was last read and not refused, as a Unix time."})
+	m.leading = prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_leader",
+		Help: "Whether this instance carries objects (1), or stands by while another one does (0)."})
+	m.leading.Set(1)
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_build_info", Help: "Always 1; what runs is in the labels.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.contention, m.rules, m.undeclared, m.reachable, m.panics, m.faulty, m.reloaded, m.reloadedAt, build,
+	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.contention, m.rules, m.undeclared, m.reachable, m.panics, m.faulty, m.reloaded, m.reloadedAt, m.leading, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -169,6 +173,13 @@ func (m *Metrics) SetReload(successful bool, now time.Time) {
 	m.reloaded.Set(oneIf(successful))
 	if successful {
 		m.reloadedAt.Set(unix(now))
+	}
+}
+
+// SetLeading tells whether this instance carries objects, as it does without leader election (1), or stands by.
+func (m *Metrics) SetLeading(leading bool) {
+	if m != nil {
+		m.leading.Set(oneIf(leading))
 	}
 }
 

@@ -36,6 +36,11 @@ func always(o Options) []need {
 			// The ledger is created by apply, so that its name is known and the grant can name it.
 			resource: "configmaps", names: []string{"isthmus-" + o.Instance}, verbs: []string{"get", "create", "patch", "update"}, namespace: o.Namespace,
 		})
+		if o.LeaderElect {
+			needs = append(needs, need{
+				group: "coordination.k8s.io", resource: "leases", names: []string{"isthmus-" + o.Instance}, verbs: []string{"get", "create", "patch", "update"}, namespace: o.Namespace,
+			})
+		}
 	}
 	return needs
 }

@@ -39,6 +39,8 @@ type Options struct {
 	Instance, Name string
 	// Namespace is where the ledger lives.
 	Namespace string
+	// LeaderElect says whether one of several instances is elected.
+	LeaderElect bool
 	// Subject is who gets the roles.
 	Subject Subject
 	// Resources finds the resource of a kind; nil guesses (Guess).

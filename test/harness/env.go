@@ -40,6 +40,7 @@ type Env struct {
 	crosses map[string]ways     // what may cross, by resource, by the configurations that were started
 	holds   map[string][]string // finalizers that Isthmus may change on sources, by resource
 	lax     bool
+	elects  bool            // its Isthmuses elect a leader
 	adopted map[string]bool // UIDs of what isthmus adopt may take over
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -66,6 +67,7 @@ func (e *Env) StartWith(config string, o StartOptions) *Isthmus {
 		file = e.WriteConfig(config)
 	}
 	e.Allow(config)
+	e.elects = e.elects || slices.Contains(o.Flags, "--leader-elect")
 	if !o.NoRBAC {
 		e.GrantRBAC(file)
 	}
@@ -135,7 +137,7 @@ func (e *Env) GrantRBAC(file string) {
 // RBAC returns what isthmus rbac prints for a configuration and a side ("local" or "remote").
 func (e *Env) RBAC(file, side string) string {
 	e.T.Helper()
-	out, code := Run(e.T, "rbac", "--config", file, "--side", side, "--subject-user", e.User(), "--instance", e.ID)
+	out, code := Run(e.T, "rbac", "--config", file, "--side", side, "--subject-user", e.User(), "--instance", e.ID, fmt.Sprintf("--leader-elect=%t", e.elects))
 	if code != 0 {
 		e.T.Fatalf("isthmus rbac: exit code %d: %s", code, out)
 	}
