@@ -3,6 +3,7 @@ package boundary
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -228,6 +229,17 @@ func drawInput(t *rapid.T) Input {
 	if in.Twin != nil {
 		some("twin damaged", func() { in.Twin = damaged(t, in.Twin) })
 	}
+	if in.Source != nil && asObject(in.Source.Object["metadata"]) != nil {
+		some("finalizers", func() {
+			names := []string{"a/b", "c/d", in.Identity.Finalizer(in.Remote)}
+			in.Source.SetFinalizers(rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID).Draw(t, "names"))
+		})
+		some("released", func() { in.Source.SetAnnotations(map[string]string{AnnotationRelease: "true"}) })
+	}
+	some("foreground", func() { in.Rules[0].DeletionPolicy = DeletionForeground })
+	some("carry", func() { in.Rules[0].CarryFinalizers = []string{"c/d"} })
+	some("blind", func() { in.Blind, in.Trouble, in.KindGoing = true, "unreachable", rapid.Bool().Draw(t, "kind going") })
+	some("more twins", func() { in.MoreTwins = true })
 	some("inferred", func() { in.Evidence = Inferred })
 	some("unconfirmed", func() { in.Confirmed = false })
 	some("paused", func() { in.Guard = Guard{true, 6, 9} })
@@ -241,7 +253,8 @@ func drawInput(t *rapid.T) Input {
 		in.Namespace.Origin = rapid.SampledFrom([]string{"", "west", "east"}).Draw(t, "origin")
 	})
 	some("removed", func() {
-		in.Removed = []RemovedRule{{Name: "widgets", OnRemoval: rapid.SampledFrom([]RemovalPolicy{RemovalDelete, RemovalOrphan}).Draw(t, "onRemoval")}}
+		in.Removed = []RemovedRule{{Name: "widgets", OnRemoval: rapid.SampledFrom([]RemovalPolicy{RemovalDelete, RemovalOrphan}).Draw(t, "onRemoval"),
+			CarryFinalizers: []string{"c/d"}}}
 		in.Rules = nil
 	})
 	some("rules", func() {
@@ -336,6 +349,10 @@ func checkInvariants(in Input, d Decision) string {
 		if d.Until == "" {
 			return "waits for nothing"
 		}
+	case SetFinalizers:
+		if fault := checkFinalizers(in, d); fault != "" {
+			return fault
+		}
 	case Nothing:
 	default:
 		return fmt.Sprintf("unknown action %q", d.Action)
@@ -353,6 +370,12 @@ func checkInvariants(in Input, d Decision) string {
 		for k := range asObject(body["metadata"]) {
 			switch k {
 			case "name", "namespace", "labels", "annotations", "uid", "resourceVersion":
+			case "finalizers":
+				for _, name := range asObject(body["metadata"])[k].([]any) {
+					if !contains(d.Rule.CarryFinalizers, name.(string)) {
+						return "a finalizer crosses that is not carried"
+					}
+				}
 			default:
 				return "metadata." + k + " crosses"
 			}
@@ -363,6 +386,39 @@ func checkInvariants(in Input, d Decision) string {
 		}
 	}
 	return ""
+}
+
+// checkFinalizers says what must hold of the finalizers that a source is to get (D3).
+func checkFinalizers(in Input, d Decision) string {
+	if in.Source == nil || d.UID != in.Source.GetUID() || d.ResourceVersion != in.Source.GetResourceVersion() {
+		return "finalizers of no source, or not bound"
+	}
+	have, ours := in.Source.GetFinalizers(), in.Identity.Finalizer(in.Remote)
+	gains, loses := notAmong(d.Finalizers, have), notAmong(have, d.Finalizers)
+	released := in.KindGoing || in.Source.GetAnnotations()[AnnotationRelease] == "true"
+	switch going := in.Source.GetDeletionTimestamp() != nil; {
+	case len(gains)+len(loses) == 0:
+		return "finalizers that are there already"
+	case len(gains) > 0 && (going || in.Blind || len(loses) > 0 || !slices.Equal(gains, []string{ours})):
+		return "finalizers that may not be added"
+	case going && !released && (in.Blind || in.Twin != nil && in.Identity.Provenance(in.Twin, in.Key) == OursForThis):
+		return "a source let go before its twin"
+	case !going && len(gains) == 0 && !slices.Equal(loses, []string{ours}):
+		return "a finalizer of others taken off a source that stands"
+	}
+	for _, name := range loses {
+		carry := func(names []string) bool { return contains(names, name) }
+		if name != ours && !slices.ContainsFunc(in.Rules, func(r *Rule) bool { return carry(r.CarryFinalizers) }) &&
+			!slices.ContainsFunc(in.Removed, func(r RemovedRule) bool { return carry(r.CarryFinalizers) }) {
+			return "a finalizer of others taken off"
+		}
+	}
+	return ""
+}
+
+// notAmong returns the names that are not among others.
+func notAmong(names, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return contains(others, name) })
 }
 
 // decideChecked decides, and checks what must hold of any decision.

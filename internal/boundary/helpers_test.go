@@ -276,6 +276,7 @@ meta:
     generation: {type: integer}
     labels: {type: object, additionalProperties: {type: string}}
     annotations: {type: object, additionalProperties: {type: string}}
+    finalizers: {type: array, items: {type: string}, x-kubernetes-list-type: set}
     managedFields: {type: array, items: {type: object}, x-kubernetes-list-type: atomic}
 kind:
   type: object
