@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/config"
@@ -19,19 +20,29 @@ import (
 
 // rbacFlags are the flags of isthmus rbac.
 type rbacFlags struct {
-	config, side, user, serviceAccount, namespace, instance, name, kubeconfig string
-	leaderElect                                                               bool
+	config, side, user, serviceAccount, namespace, instance, name, kubeconfig, format string
+	leaderElect                                                                       bool
 }
+
+// The formats.
+const (
+	formatManifests = "manifests"
+	formatVCluster  = "vcluster"
+)
 
 func newRBACCommand() *cobra.Command {
 	var f rbacFlags
 	cmd := &cobra.Command{
-		Use:   "rbac --config FILE --side local|remote",
+		Use:   "rbac --config FILE --side local|remote | --format vcluster",
 		Short: "Print the least roles that the rules of a configuration file need",
 		Long: `Print the Roles and ClusterRoles that the rules of a configuration file need on one side, and no more, with their
-bindings. Rules that stay in namespaces that can be listed get Roles there; these namespaces must exist.`,
+bindings. Rules that stay in namespaces that can be listed get Roles there; these namespaces must exist.
+
+With --format vcluster, print instead the part of a vcluster.yaml that gives the same to a plugin of vCluster on the
+host. The file may be a vcluster.yaml or a plugin's configuration by itself.`,
 		Example: `  isthmus rbac --config sync.yaml --side local | kubectl apply -f -
-  isthmus rbac --config sync.yaml --side remote --subject-user tenant-42 | kubectl --context host apply -f -`,
+  isthmus rbac --config sync.yaml --side remote --subject-user tenant-42 | kubectl --context host apply -f -
+  isthmus rbac --config vcluster.yaml --format vcluster > rbac.yaml`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -45,6 +56,7 @@ bindings. Rules that stay in namespaces that can be listed get Roles there; thes
 	flags.BoolVar(&f.leaderElect, "leader-elect", false, "add the rights that isthmus sync --leader-elect needs")
 	flags.StringVar(&f.name, "name", "", "the name of the roles, to tell apart those of several Isthmuses that share a cluster (default isthmus-INSTANCE-SIDE)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "look the resources' names up in this kubeconfig's cluster; without it they are guessed from the kinds")
+	flags.StringVar(&f.format, "format", formatManifests, "what to print: manifests to apply, or vcluster for a part of a vcluster.yaml")
 	cmd.MarkFlagsMutuallyExclusive("subject-user", "subject-serviceaccount")
 	return cmd
 }
@@ -72,16 +84,17 @@ func (f rbacFlags) run(cmd *cobra.Command) error {
 		}
 		return resource, err
 	}
+	if f.format == formatVCluster {
+		return f.printPlugin(cmd, c, options, &guessed)
+	}
+	if err := c.Plugin.Known(); err != nil && options.Side == rbac.Remote {
+		return fmt.Errorf("%s: %w; --format vcluster needs none", f.config, err)
+	}
 	objects, err := rbac.Generate(options)
 	if err != nil {
 		return fmt.Errorf("making roles for %s: %w", f.config, err)
 	}
-	comments := []string{fmt.Sprintf("What Isthmus needs on the %s side for %s.", f.side, count(len(c.Rules), "rule"))}
-	if len(guessed) > 0 {
-		comments = append(comments,
-			"These resources' names are guessed from their kinds, which are taken for namespaced: "+strings.Join(guessed, ", ")+".",
-			"Check them, or pass --kubeconfig of a cluster that serves these kinds.")
-	}
+	comments := append([]string{fmt.Sprintf("What Isthmus needs on the %s side for %s.", f.side, count(len(c.Rules), "rule"))}, guesses(guessed)...)
 	if options.Side == rbac.Remote && c.CreateNamespaces {
 		comments = append(comments, "Rights hold in all namespaces because of createNamespaces: a Role can't be there before its namespace.")
 	}
@@ -91,11 +104,52 @@ func (f rbacFlags) run(cmd *cobra.Command) error {
 	return rbac.Print(cmd.OutOrStdout(), comments, objects)
 }
 
+// guesses says which resources' names were guessed.
+func guesses(guessed []string) []string {
+	if len(guessed) == 0 {
+		return nil
+	}
+	return []string{
+		"These resources' names are guessed from their kinds, which are taken for namespaced: " + strings.Join(guessed, ", ") + ".",
+		"Check them, or pass --kubeconfig of a cluster that serves these kinds.",
+	}
+}
+
+// printPlugin prints what a vcluster.yaml needs.
+func (f rbacFlags) printPlugin(cmd *cobra.Command, c *config.Config, o rbac.Options, guessed *[]string) error {
+	in, name := c.Plugin.In, c.Plugin.Name
+	if name == "" {
+		in, name = "plugin", config.PluginName
+	}
+	if o.Home = c.VirtualCluster.HostNamespace; o.Home == "" {
+		o.Home = config.AnyHostNamespace
+	}
+	values, err := rbac.PluginValues(o, in, name)
+	if err != nil {
+		return fmt.Errorf("making roles for %s: %w", f.config, err)
+	}
+	text, err := yaml.Marshal(values)
+	if err != nil {
+		return err
+	}
+	comments := append([]string{fmt.Sprintf("What the plugin %s needs on the host for %s.", name, count(len(c.Rules), "rule"))}, guesses(*guessed)...)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "# %s\n%s", strings.Join(comments, "\n# "), text)
+	return err
+}
+
 // options checks the flags.
 func (f rbacFlags) options() (rbac.Options, error) {
 	o := rbac.Options{Side: rbac.Side(f.side), Namespace: f.namespace, Instance: f.instance, Name: f.name, LeaderElect: f.leaderElect, Subject: rbac.Subject{User: f.user}}
 	if f.config == "" {
 		return o, errors.New("--config is missing: expected the configuration file")
+	}
+	switch {
+	case f.format != formatManifests && f.format != formatVCluster:
+		return o, fmt.Errorf("--format %q: expected %s or %s", f.format, formatManifests, formatVCluster)
+	case f.format == formatVCluster && o.Side == rbac.Local:
+		return o, errors.New("--side local: a plugin is the administrator of the virtual cluster, and --format vcluster is about its host: remove it")
+	case f.format == formatVCluster:
+		o.Side = rbac.Remote
 	}
 	if o.Side != rbac.Local && o.Side != rbac.Remote {
 		return o, fmt.Errorf("--side %q: expected local or remote", f.side)

@@ -204,6 +204,9 @@ func (o *syncOptions) apply(file *config.Config, level *slog.LevelVar) error {
 // engine makes the engine that carries what a file names, between the clusters that the flags name. agent is how it
 // calls itself to their servers, and gate, unless nil, what lets its writes pass.
 func (o *syncOptions) engine(file *config.Config, agent string, gate func() error, log *slog.Logger, metrics *observe.Metrics) (*engine.Engine, error) {
+	if err := file.Plugin.Known(); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.config, err)
+	}
 	observe.RouteClientLogs(log)
 	connect := func(role, kubeconfig, kubeContext string) (*cluster.Cluster, error) {
 		return cluster.Connect(cluster.Options{

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -14,9 +15,13 @@ import (
 // PluginName is what the plugin is called where nothing else is said.
 const PluginName = "isthmus"
 
-// anyVirtualCluster stands for a virtual cluster that is not known yet, with a host namespace from which a tenant can be
-// told.
-var anyVirtualCluster = boundary.VirtualCluster{Name: "vcluster", HostNamespace: "vcluster-tenant--cluster"}
+// DefaultPluginListen is where a plugin serves health and metrics where its configuration names no address, or can't be read.
+const DefaultPluginListen = ":8082"
+
+// AnyHostNamespace stands for the host namespace of a virtual cluster that is not known yet. A tenant can be told from it.
+const AnyHostNamespace = "vcluster-tenant--cluster"
+
+var anyVirtualCluster = boundary.VirtualCluster{Name: "vcluster", HostNamespace: AnyHostNamespace}
 
 // pluginSettings reads the keys of vCluster plugins, and fills in the virtual cluster that such a plugin belongs to.
 func (c *compiler) pluginSettings() Plugin {
@@ -62,6 +67,14 @@ func (c *compiler) pluginSettings() Plugin {
 		c.errorf(field.NewPath("clusterID"), "%s is the remoteID too: expected two names, one a cluster", show(settings.ClusterID))
 	}
 	return settings
+}
+
+// Known returns an error when the configuration is for any virtual cluster, and so can't be run between two clusters.
+func (p Plugin) Known() error {
+	if !p.AnyVirtualCluster {
+		return nil
+	}
+	return fmt.Errorf("the configuration in this vcluster.yaml does not say which virtual cluster it is for: add virtualCluster with name and hostNamespace to %s.%s.config", p.In, p.Name)
 }
 
 // isVClusterFile reports whether a document is a vcluster.yaml.

@@ -31,6 +31,10 @@ func always(o Options) []need {
 		// Its UID is the cluster's identity.
 		{resource: "namespaces", names: []string{"kube-system"}, verbs: []string{"get"}, cluster: true},
 	}
+	if o.Home != "" && o.Events {
+		// What is wrong with the configuration is told on the virtual cluster's Service.
+		needs = append(needs, need{resource: "events", verbs: create, namespace: o.Home})
+	}
 	if o.Side == Local {
 		needs = append(needs, need{
 			// The ledger is created by apply, so that its name is known and the grant can name it.
@@ -85,7 +89,8 @@ func needsOf(o Options, rule *boundary.Rule, resource Resource, where place) []n
 		return needs
 	}
 	// Twins wait for their namespaces.
-	needs = append(needs, need{resource: "namespaces", names: where.namespaces, verbs: watch, cluster: true})
+	names := slices.DeleteFunc(slices.Clone(where.namespaces), func(name string) bool { return name == o.Home })
+	needs = append(needs, need{resource: "namespaces", names: names, verbs: watch, cluster: true})
 	if createNamespaces {
 		needs = append(needs, need{resource: "namespaces", names: where.namespaces, verbs: create, cluster: true})
 	}

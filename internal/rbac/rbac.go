@@ -41,6 +41,9 @@ type Options struct {
 	Namespace string
 	// LeaderElect says whether one of several instances is elected.
 	LeaderElect bool
+	// Home is the host namespace of the virtual cluster whose plugin it is for, which is there as long as the plugin runs;
+	// empty: it is for no plugin.
+	Home string
 	// Subject is who gets the roles.
 	Subject Subject
 	// Resources finds the resource of a kind; nil guesses (Guess).

@@ -72,7 +72,11 @@ func TestExamplesFitTheSchemaAndLoad(t *testing.T) {
 			if _, err := config.Parse(filepath.Base(path), data); err != nil {
 				t.Errorf("Parse: %v", err)
 			}
-			if err := schema.Validate(value(t, string(data))); err != nil {
+			content := value(t, string(data))
+			if file := content.(map[string]any); file["plugin"] != nil { // a vcluster.yaml
+				content = file["plugin"].(map[string]any)[config.PluginName].(map[string]any)["config"]
+			}
+			if err := schema.Validate(content); err != nil {
 				t.Errorf("schema: %v", err)
 			}
 		})
