@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 // run runs a command line in process.
@@ -82,6 +84,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"schema", "x"}, `isthmus schema: unknown command "x" for "isthmus schema"; see isthmus schema --help`},
 		{[]string{"rbac"}, "isthmus rbac: --config is missing: expected the configuration file; see isthmus rbac --help"},
 		{[]string{"rbac", widgets}, `isthmus rbac: --side "": expected local or remote; see isthmus rbac --help`},
+		{[]string{"rbac", widgets, "--format=helm"}, `isthmus rbac: --format "helm": expected manifests or vcluster; see isthmus rbac --help`},
 		{[]string{"rbac", widgets, "--side=local", "--namespace=A"}, `isthmus rbac: --namespace "A": expected a name of lower-case letters, digits and -; see isthmus rbac --help`},
 		{[]string{"rbac", widgets, "--side=local", "--subject-serviceaccount=a"}, `isthmus rbac: --subject-serviceaccount "a": expected NAMESPACE/NAME; see isthmus rbac --help`},
 		{[]string{"rbac", widgets, "--side=local", "--name=a/b"}, `isthmus rbac: --name "a/b": expected a name without / and %; see isthmus rbac --help`},
@@ -125,6 +128,46 @@ func TestRBAC(t *testing.T) {
 	out, err = run("rbac", "--config=../../examples/widgets.yaml", "--side=local")
 	if want := "# Roles go to these namespaces, which must exist: team-a, team-b.\n"; err != nil || !strings.Contains(out, want) {
 		t.Errorf("on the local side: %v, expected %q in:\n%s", err, want, out)
+	}
+}
+
+// A complete vcluster.yaml holds what isthmus rbac prints for it, and no other rights.
+func TestRBACOfTheExamplesForVCluster(t *testing.T) {
+	files, err := filepath.Glob("../../examples/vcluster/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, path := range files {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			out, err := run("rbac", "--format=vcluster", "--config="+path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var have, want map[string]any
+			if err := errors.Join(yaml.Unmarshal(text, &have), yaml.Unmarshal([]byte(out), &want)); err != nil {
+				t.Fatal(err)
+			}
+			plugin := have["plugin"].(map[string]any)["isthmus"].(map[string]any)
+			for _, key := range []string{"version", "image", "config"} {
+				if plugin[key] == nil {
+					t.Errorf("%s is missing", key)
+				}
+				delete(plugin, key)
+			}
+			if diff := cmp.Diff(want, have); diff != "" {
+				t.Errorf("-printed +in the file:\n%s", diff)
+			}
+		})
+	}
+	if _, err := run("rbac", "--side=remote", "--config="+files[0]); err == nil || !strings.Contains(err.Error(), "does not say which virtual cluster it is for") {
+		t.Errorf("for a remote side that nobody knows: %v", err)
+	}
+	if _, err := run("sync", "--config="+files[0], "--cluster-id=a", "--remote-id=b", "--listen=127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "add virtualCluster with name and hostNamespace to plugin.isthmus.config") {
+		t.Errorf("isthmus sync: %v", err)
 	}
 }
 

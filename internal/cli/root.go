@@ -7,10 +7,16 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"isthmus.dev/isthmus/internal/vcluster"
 )
 
-// Main runs the command line of the process and exits.
+// Main runs the command line of the process and exits. A process that vCluster started is its plugin instead.
 func Main() {
+	if vcluster.Asked() {
+		vcluster.Serve(version())
+		return
+	}
 	root := newRootCommand()
 	asPlugin(root, os.Args)
 	err := root.Execute()

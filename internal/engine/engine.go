@@ -11,6 +11,10 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/config"
@@ -28,9 +32,10 @@ type Options struct {
 	Config *config.Config
 	// ClusterID and RemoteID name the clusters for good; Instance tells apart several Isthmuses of one local cluster.
 	ClusterID, RemoteID, Instance string
-	// Namespace is where, on the local cluster, the ledger is.
-	Namespace     string
-	Local, Remote *cluster.Cluster
+	// Namespace is where, on the local cluster, the ledger is; CreateNamespace: it is made if need be.
+	Namespace       string
+	CreateNamespace bool
+	Local, Remote   *cluster.Cluster
 	// Siblings are the flows of all engines of one local cluster; nil: this one is alone.
 	Siblings *flow.Siblings
 	// Standing is a remote namespace that is there as long as this runs, which needs no right to watch it; empty: none.
@@ -192,6 +197,12 @@ func (e *Engine) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 		}
 		remoteErr := err // the ledger may know the remote cluster, which the flows then wait for
 		book, err = ledger.Open(ctx, o)
+		if e.CreateNamespace && apierrors.IsNotFound(err) {
+			if err := e.createNamespace(ctx); err != nil {
+				return fmt.Errorf("make namespace %s for the ledger: %w", e.Namespace, err)
+			}
+			book, err = ledger.Open(ctx, o)
+		}
 		if errors.Is(err, ledger.ErrRemoteUnknown) {
 			return remoteErr
 		}
@@ -201,6 +212,16 @@ func (e *Engine) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 		return err
 	})
 	return book, err
+}
+
+// createNamespace makes the ledger's namespace.
+func (e *Engine) createNamespace(ctx context.Context) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}}
+	_, err := e.Local.Clientset().CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 // fatal marks an error that trying again does not help.
