@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -108,7 +109,12 @@ func (x *exampleRun) clear() {
 // mayList tries to list a kind in a namespace of the host, as the user that Isthmus runs as.
 func (x *exampleRun) mayList(resource, namespace string) bool {
 	x.T.Helper()
-	config, err := x.Remote.UserConfig(x.User())
+	return x.userMayList(harness.PluginUser(shop.Name, shopHost), resource, namespace)
+}
+
+func (x *exampleRun) userMayList(user, resource, namespace string) bool {
+	x.T.Helper()
+	config, err := x.Remote.UserConfig(user)
 	if err != nil {
 		x.T.Fatal(err)
 	}
@@ -145,7 +151,8 @@ var exampleRuns = map[string]func(*exampleRun){
 	"several-rules.yaml":      runSeveralRules,
 }
 
-// S2, N3, X2, T3, M2: the examples run as they are in the files, under the rights that are generated for them.
+// S2, N3, X2, T3, M2: the examples run as they are in the files, in a plugin of vCluster, under the rights that are in
+// them, which are those that are generated.
 func TestN3_ExamplesForVirtualClusters(t *testing.T) {
 	folder := filepath.Join("..", "..", "examples", "vcluster")
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
@@ -176,16 +183,19 @@ func TestN3_ExamplesForVirtualClusters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			config := string(content)
-			if !strings.HasPrefix(config, "# For ") {
+			if !strings.HasPrefix(string(content), "# For ") {
 				t.Error("its first line does not say who needs it")
 			}
 			x := &exampleRun{Env: all.For(t)}
-			p := x.Start(config)
+			o := harness.PluginOptions{Name: shop.Name, Namespace: shopHost, File: string(content)}
+			p := x.StartPlugin(o)
 			exampleRuns[name](x)
-			p = restartsAtRest(x.Env, p, config)
+			p.End()
+			began := time.Now()
+			p = x.StartPlugin(o)
+			restsSince(x.Env, began)
 			x.clear()
-			p.Stop()
+			p.End()
 		})
 	}
 }

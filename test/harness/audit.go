@@ -50,11 +50,17 @@ func (r Request) bookkeeping() bool {
 	switch r.resource() {
 	case "events", "events.events.k8s.io", "leases.coordination.k8s.io", "selfsubjectaccessreviews.authorization.k8s.io":
 		return true
+	case "namespaces": // of the ledger, which a plugin makes
+		return r.Side == "local" && r.Verb == "create" && r.ObjectRef.Name == "isthmus-system"
+	case "services": // on which a plugin tells what is wrong
+		return r.Side == "remote" && r.Verb == "get" && r.isPlugin()
 	case "configmaps":
 		return r.Side == "local" && strings.HasPrefix(r.ObjectRef.Name, "isthmus-")
 	}
 	return false
 }
+
+func (r Request) isPlugin() bool { return strings.HasPrefix(r.UserAgent, "isthmus-plugin/") }
 
 // Requests returns what Isthmus asked both sides since a time, in order, as far as it is answered: a watch is not, until
 // it ends.
@@ -79,8 +85,12 @@ func (e *Env) requests(since time.Time, want func(Request) bool) []Request {
 		if err != nil {
 			e.T.Fatalf("audit log of %s: %v", side.Name(), err)
 		}
+		user := e.User()
+		if name == "remote" && e.remoteUser != "" {
+			user = e.remoteUser
+		}
 		for _, event := range events {
-			if r := (Request{event, name}); event.User.Username == e.User() && want(r) {
+			if r := (Request{event, name}); event.User.Username == user && want(r) {
 				all = append(all, r)
 			}
 		}

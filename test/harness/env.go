@@ -33,15 +33,17 @@ type Env struct {
 	// Local and Remote are the two sides.
 	Local, Remote *Side
 
-	dir     string
-	began   time.Time
-	quiet   []interval
-	running []*Isthmus
-	crosses map[string]ways     // what may cross, by resource, by the configurations that were started
-	holds   map[string][]string // finalizers that Isthmus may change on sources, by resource
-	lax     bool
-	elects  bool            // its Isthmuses elect a leader
-	adopted map[string]bool // UIDs of what isthmus adopt may take over
+	// remoteUser is whom Isthmus runs as on the remote side, where that is another user than on the local one.
+	remoteUser string
+	dir        string
+	began      time.Time
+	quiet      []interval
+	running    []*Isthmus
+	crosses    map[string]ways     // what may cross, by resource, by the configurations that were started
+	holds      map[string][]string // finalizers that Isthmus may change on sources, by resource
+	lax        bool
+	elects     bool            // its Isthmuses elect a leader
+	adopted    map[string]bool // UIDs of what isthmus adopt may take over
 }
 
 type interval struct{ from, to time.Time }

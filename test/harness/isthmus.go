@@ -26,6 +26,7 @@ type Isthmus struct {
 	env    *Env
 	cmd    *exec.Cmd
 	listen string
+	pid    int // of the process itself, where a host started it; 0: it is cmd's
 	done   chan struct{}
 
 	mu  sync.Mutex
@@ -245,6 +246,9 @@ func (p *Isthmus) Wait() int {
 	case <-p.done:
 	case <-time.After(Patience):
 		p.env.T.Fatalf("isthmus still runs")
+	}
+	if p.cmd.ProcessState == nil {
+		return 0 // a plugin's host, which nobody asks
 	}
 	return p.cmd.ProcessState.ExitCode()
 }

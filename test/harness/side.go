@@ -214,7 +214,12 @@ func (s *Side) userKubeconfig(name string) string {
 func (e *Env) LocalKubeconfig() string { return e.Local.userKubeconfig(e.User()) }
 
 // RemoteKubeconfig is that on the remote side.
-func (e *Env) RemoteKubeconfig() string { return e.Remote.userKubeconfig(e.User()) }
+func (e *Env) RemoteKubeconfig() string {
+	if e.remoteUser != "" {
+		return e.Remote.userKubeconfig(e.remoteUser)
+	}
+	return e.Remote.userKubeconfig(e.User())
+}
 
 // Finalize ends a terminating namespace, as the namespace controller does when it is empty.
 func (s *Side) Finalize(namespace string) {
