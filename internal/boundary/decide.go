@@ -276,7 +276,24 @@ func (d *decider) reportDangling() {
 	if text := d.references(func(ref Translated) bool { return ref.Dangling && !ref.Absent }); text != "" {
 		d.out.Events = append(d.out.Events, Event{true, ReasonPatchFailed, "refers to what does not cross by any rule: " + text})
 	}
+	d.reportForPods()
 	d.reportAbsent()
+}
+
+// reportForPods tells which references lead nowhere if the object that makes them is the only one to use their objects.
+func (d *decider) reportForPods() {
+	text := d.references(func(ref Translated) bool { return ref.ForPods })
+	if text == "" {
+		return
+	}
+	var rules []string
+	for _, kind := range carriedForPods {
+		if slices.ContainsFunc(d.want.refs, func(ref Translated) bool { return ref.ForPods && ref.From.Kind == kind }) {
+			rules = append(rules, fmt.Sprintf("{apiVersion: v1, kind: %s, direction: toHost}", kind))
+		}
+	}
+	d.out.Events = append(d.out.Events, Event{true, ReasonPatchFailed, fmt.Sprintf("refers to what no rule carries, and vCluster itself only where a pod uses it: %s; add a rule like %s, or annotate the object %s: \"true\"",
+		text, strings.Join(rules, " and "), forceSync)})
 }
 
 // AbsentGrace is how long an object that a twin refers to may come after it: what is applied together does not arrive

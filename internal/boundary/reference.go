@@ -58,6 +58,8 @@ type Target struct {
 	Namespace, Name string
 	// Dangling: nothing that crosses is there. Absent: only because no rule takes the object, which may change.
 	Dangling, Absent bool
+	// ForPods: no rule carries it, and vCluster only where a pod uses it.
+	ForPods bool
 	// Roams is the object, where its kind alone does not tell its place: rules put some here and some there. Unknown:
 	// nor does anything else, for now.
 	Roams   *Object
@@ -250,6 +252,7 @@ func (t VirtualNames) Object(ref Reference) Target {
 	}
 	if !crosses {
 		target.Dangling = ref.Kind != "" && ref.Group != ""
+		target.ForPods = contains(carriedForPods, ref.Kind) && ref.Group == ""
 		return target
 	}
 	return t.Resolve.settle(target, placement.object(kind, ref), placement.Roams)

@@ -56,7 +56,8 @@ func TestX3_WhatAReferenceToAnObjectBecomes(t *testing.T) {
 		{"of a kind with one place", `[{group: example.io, kind: Widget, name: red}]`, known(at(acme.HostNamespace, own)), expect{action: Create}, own, false, false},
 		{"of a kind with one place, nowhere", `[{group: example.io, kind: Widget, name: red}]`, known(Resolution{Known: true}), expect{action: Create}, own, true, false},
 		{"of a kind with one place, not known", `[{group: example.io, kind: Widget, name: red}]`, known(Resolution{}), expect{action: Create}, own, false, false},
-		{"of a core kind that vCluster carries", `[{apiVersion: v1, kind: Secret, name: red}]`, known(Resolution{Known: true}), expect{action: Create}, own, false, false},
+		{"of a core kind that vCluster carries", `[{apiVersion: v1, kind: Service, name: red}]`, known(Resolution{Known: true}), expect{action: Create}, own, false, false},
+		{"of a core kind that vCluster carries for pods", `[{apiVersion: v1, kind: Secret, name: red}]`, known(Resolution{Known: true}), expect{action: Create, event: "refers to what no rule carries, and vCluster itself only where a pod uses it: any.refs[0] refers to Secret shop/red"}, own, false, false},
 		{"of a kind that no rule has", `[{apiVersion: other.io/v1, kind: Widget, name: red}]`, known(at("x", "y")), expect{action: Create, event: "refers to what does not cross by any rule: any.refs[0] refers to Widget shop/red"}, own, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

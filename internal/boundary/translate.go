@@ -18,6 +18,8 @@ type Translated struct {
 	// Dangling: what it refers to does not cross, or can't be reached from the twin (X3). Absent: only because no rule
 	// takes the object.
 	Dangling, Absent bool
+	// ForPods: no rule carries it, and vCluster only where a pod uses it.
+	ForPods bool
 	// Roams is the object that it refers to, where only what is known of that tells its place. Unknown: nothing is.
 	Roams   *Object
 	Unknown bool
@@ -287,7 +289,7 @@ func (w *translation) twinNamespace(other string) string {
 func (w *translation) record(from Reference, target Target) {
 	to := from
 	to.Namespace, to.Name = target.Namespace, target.Name
-	w.refs = append(w.refs, Translated{From: from, To: to, Dangling: target.Dangling, Absent: target.Absent, Roams: target.Roams, Unknown: target.Unknown})
+	w.refs = append(w.refs, Translated{From: from, To: to, Dangling: target.Dangling, Absent: target.Absent, ForPods: target.ForPods, Roams: target.Roams, Unknown: target.Unknown})
 	w.paths = append(w.paths, nil)
 }
 

@@ -36,6 +36,12 @@ var translatedLabelKeys = []string{
 	"release", LabelVClusterNamespace, LabelVClusterManagedBy, LabelVClusterControlledBy,
 }
 
+// carriedForPods are the core kinds of which vCluster itself carries only the objects that a pod uses, and those that are
+// annotated forceSync.
+var carriedForPods = []string{"Secret", "ConfigMap"}
+
+const forceSync = vclusterPrefix + "force-sync"
+
 // maxName is the length up to which vCluster leaves a name as it is, also for kinds that may have longer ones.
 const maxName = 63
 

@@ -190,6 +190,9 @@ func (o *syncOptions) elected(file *config.Config, log *slog.Logger, metrics *ob
 
 // apply puts into force what a file says of the process itself, and in the file what the flags say.
 func (o *syncOptions) apply(file *config.Config, level *slog.LevelVar) error {
+	if err := file.Plugin.Known(); err != nil {
+		return err
+	}
 	l, err := observe.ParseLevel(string(file.LogLevel))
 	if err != nil {
 		return err
