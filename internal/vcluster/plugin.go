@@ -244,7 +244,7 @@ func (p *Plugin) serve(address string) {
 				listener, _ = observe.Listen(address)
 			}
 		}
-		if err := observe.Serve(p.ctx, listener, p.metrics.Registry(), p.ready); err != nil {
+		if err := observe.Serve(p.ctx, listener, p.metrics.Registry(), p.ready, p.status); err != nil {
 			p.log.Error("Health and metrics are not served any more", "address", address, "error", err)
 		}
 	})
@@ -267,6 +267,21 @@ func (p *Plugin) ready() (notes []string, err error) {
 		return nil, errors.New("starting")
 	}
 	return e.Ready()
+}
+
+// status returns how everything stands; an engine that does not run has no rules to tell of.
+func (p *Plugin) status() any {
+	p.mu.Lock()
+	e, problem := p.engine, p.problem
+	p.mu.Unlock()
+	if e != nil {
+		return e.Status(p.version)
+	}
+	s := engine.Status{Version: engine.StatusVersion, Isthmus: p.version, Time: time.Now(), Rules: []engine.RuleStatus{}}
+	if problem != nil {
+		s.Config.Refused = problem.Error()
+	}
+	return s
 }
 
 // stderr is the process's standard error as it is at the moment: that of a plugin is put in place of the first one, so that
