@@ -163,9 +163,7 @@ func (e *Env) Allow(config string) {
 }
 
 // Finalizer is what this test's Isthmus holds sources with.
-func (e *Env) Finalizer() string {
-	return boundary.Identity{Home: e.ID, Instance: e.ID}.Finalizer(remoteID)
-}
+func (e *Env) Finalizer() string { return e.hold }
 
 // all are the ways of all kinds.
 func (e *Env) all() (w ways) {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/controlplane"
 )
 
@@ -41,6 +42,7 @@ type Env struct {
 	running    []*Isthmus
 	crosses    map[string]ways     // what may cross, by resource, by the configurations that were started
 	holds      map[string][]string // finalizers that Isthmus may change on sources, by resource
+	hold       string              // the one that it holds them with
 	lax        bool
 	elects     bool            // its Isthmuses elect a leader
 	adopted    map[string]bool // UIDs of what isthmus adopt may take over
@@ -94,6 +96,7 @@ func newEnv(t testing.TB, local, remote *controlplane.Cluster) *Env {
 		T: t, ID: fmt.Sprintf("t%d-%s", counter.Add(1), strings.Trim(name[:min(len(name), 24)], "-")),
 		dir: t.TempDir(), began: time.Now(), crosses: map[string]ways{}, holds: map[string][]string{}, adopted: map[string]bool{},
 	}
+	e.hold = boundary.Identity{Home: e.ID, Instance: e.ID}.Finalizer(remoteID)
 	e.Local, e.Remote = newSide(t, local), newSide(t, remote)
 	// Cleanups run last in, first out: the processes stop before their writes are audited.
 	t.Cleanup(e.audit)

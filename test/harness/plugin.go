@@ -19,6 +19,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
+
+	"isthmus.dev/isthmus/internal/boundary"
 )
 
 // Plugin is Isthmus as the plugin of a virtual cluster: its process belongs to a test host, which is to it what vCluster is.
@@ -58,6 +60,8 @@ func (e *Env) StartPlugin(o PluginOptions) *Plugin {
 		if err != nil {
 			e.T.Fatal(err)
 		}
+		named := boundary.VirtualCluster{Name: o.Name, HostNamespace: o.Namespace}
+		e.hold = boundary.Identity{Home: named.ClusterID(), Instance: e.ID}.Finalizer("host")
 		e.Allow(string(rules))
 		if o.Listen == "" {
 			o.Listen = freeAddress(e)
