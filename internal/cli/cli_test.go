@@ -113,7 +113,7 @@ func TestRBAC(t *testing.T) {
 	}
 	comments, documents, _ := strings.Cut(out, "---\n")
 	want := `# What Isthmus needs on the remote side for 1 rule.
-# These resources' names are guessed from their kinds, which are taken for namespaced: widgets (Widget.example.io).
+# These resources' names are guessed from their kinds, which are taken for namespaced unless a rule says clusterScoped: widgets (Widget.example.io).
 # Check them, or pass --kubeconfig of a cluster that serves these kinds.
 # Rights hold in all namespaces because of createNamespaces: a Role can't be there before its namespace.
 `

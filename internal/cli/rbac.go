@@ -110,7 +110,7 @@ func guesses(guessed []string) []string {
 		return nil
 	}
 	return []string{
-		"These resources' names are guessed from their kinds, which are taken for namespaced: " + strings.Join(guessed, ", ") + ".",
+		"These resources' names are guessed from their kinds, which are taken for namespaced unless a rule says clusterScoped: " + strings.Join(guessed, ", ") + ".",
 		"Check them, or pass --kubeconfig of a cluster that serves these kinds.",
 	}
 }

@@ -42,7 +42,7 @@ func newStatusCommand() *cobra.Command {
 It asks the process itself, at the address of isthmus sync --listen. It ends with code 0 when all is in step, 2 when
 something is not, 1 on an error, as when nothing answers.`,
 		Example: `  isthmus status
-  kubectl -n isthmus-system port-forward deployment/isthmus 8080 & isthmus status --watch`,
+  isthmus status --address http://127.0.0.1:8081 --watch`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)

@@ -59,7 +59,7 @@ The identities must stay the same over restarts: objects that were created under
 	}
 	f := cmd.Flags()
 	o.sides(cmd)
-	f.StringVar(&o.listen, "listen", ":8080", "address for /healthz, /readyz and /metrics; empty: none")
+	f.StringVar(&o.listen, "listen", ":8080", "address for /healthz, /readyz, /metrics and /status; empty: none")
 	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text or json")
 	o.massDeletion(cmd)
 	o.leaderElection(cmd)

@@ -49,7 +49,7 @@ type File struct {
 	// What happens when this configuration, or what vCluster says of itself, is faulty: with `Ignore` nothing crosses, which
 	// is reported, and the tenant's control plane starts; with `Abort` it does not start. Only in a vCluster plugin.
 	FailurePolicy FailurePolicy `json:"failurePolicy" enum:"Ignore,Abort" default:"Ignore" plugin:"true"`
-	// Address for `/healthz`, `/readyz` and `/metrics`. Only in a vCluster plugin; elsewhere it is the flag `--listen`.
+	// Address for `/healthz`, `/readyz`, `/metrics` and `/status`. Only in a vCluster plugin; elsewhere it is the flag `--listen`.
 	Listen string `json:"listen" default:":8082" example:"127.0.0.1:8082" plugin:"true"`
 	// Name of the virtual cluster in stamps, a DNS label, the same for good. Only in a vCluster plugin; elsewhere it is the
 	// flag `--cluster-id`.

@@ -25,8 +25,7 @@ type fragile struct{ labels.Selector }
 
 func (f fragile) Matches(set labels.Labels) bool {
 	if set.Has("example.io/panic") {
-		var none map[string]string
-		none[set.Get("example.io/panic")] = ""
+		panic("a selector with a fault")
 	}
 	return f.Selector.Matches(set)
 }
