@@ -359,6 +359,14 @@ func TestD3_WhatIsHeldGoesAfterItsTwinInAnyHistory(t *testing.T) {
 		v := &vale{t: t, last: widgetRule(func(r *Rule) { r.DeletionPolicy, r.ReturnStatus = DeletionForeground, false })}
 		v.last.Selector = labels.SelectorFromSet(labels.Set{"color": "blue"})
 		v.rule = v.last
+		if rapid.Bool().Draw(t, "going") { // else few histories come to a source that goes and a twin that is held
+			v.source, v.listed = object(t, blueWidget), true
+			v.setFinalizers([]string{mine, carried})
+			for v.seenSource = v.source; v.act() != Nothing; {
+			}
+			v.updateTwin(func(o *unstructured.Unstructured) { o.SetFinalizers([]string{farHold}) })
+			v.changed(dying)
+		}
 		t.Repeat(v.actions())
 		v.rest()
 	})
