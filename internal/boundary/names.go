@@ -26,6 +26,20 @@ type Naming interface {
 	Mark(rule *Rule, source *unstructured.Unstructured, place types.NamespacedName, labels, annotations map[string]any)
 }
 
+// WithoutKinds returns a naming that knows nothing of the kinds that cross. It does for rules none of which refers to
+// objects by their kind, and stays the same whatever other rules there are.
+func WithoutKinds(naming Naming) Naming {
+	switch n := naming.(type) {
+	case SameName:
+		n.Kinds = nil
+		return n
+	case VirtualClusterNaming:
+		n.Kinds = nil
+		return n
+	}
+	return naming
+}
+
 // SameName keeps names; the namespace becomes its counterpart.
 type SameName struct {
 	// Pairs are the counterparts of the sources' namespaces; nil: those of the same names.

@@ -194,6 +194,19 @@ func (n *patchNode) item(index int) *patchNode {
 	return n.each
 }
 
+// RefersByKind reports whether a rule's references name kinds, so that what becomes of them depends on which cross.
+func (r *Rule) RefersByKind() bool { return r.Patches != nil && r.Patches.content.has(RewriteRef) }
+
+// has reports whether a patch of a type wins anywhere at or below a node.
+func (n *patchNode) has(patchType PatchType) bool {
+	if n == nil {
+		return false
+	}
+	return n.patchType() == patchType || n.each.has(patchType) ||
+		slices.ContainsFunc(n.fields, func(f patchField) bool { return f.node.has(patchType) }) ||
+		slices.ContainsFunc(sortedInts(n.items), func(i int) bool { return n.items[i].has(patchType) })
+}
+
 // leaf reports whether nothing is to be done below.
 func (n *patchNode) leaf() bool { return len(n.fields) == 0 && n.each == nil && len(n.items) == 0 }
 

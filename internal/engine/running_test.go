@@ -59,8 +59,10 @@ syncResources:
 - {name: one, apiVersion: v1, kind: ConfigMap, direction: toHost, selector: {matchLabels: {of: one}}, patches: [{path: data.name, type: rewriteName}]}
 - {name: two, apiVersion: v1, kind: ConfigMap, direction: toHost, selector: {matchLabels: {of: two}}}
 - {name: three, apiVersion: v1, kind: Secret, direction: toHost}
+- {name: four, apiVersion: example.io/v1, kind: Widget, direction: toHost, patches: [{path: 'spec.refs[*]', type: rewriteRef}]}
+- {name: five, apiVersion: v1, kind: Service, direction: toHost}
 `
-	const configMaps, secrets = 1, 2
+	const configMaps, secrets, widgets, services, all = 1, 2, 4, 8, 15
 	for _, c := range []struct {
 		name, old, new string
 		changed        int
@@ -72,9 +74,11 @@ syncResources:
 		{"a patch", "rewriteName", "rewriteNamespace", configMaps},
 		{"the workers of one", "name: three,", "name: three, workers: 3,", secrets},
 		{"a name", "name: three", "name: third", secrets},
-		{"the pairs", "{a: x}", "{a: y}", configMaps | secrets},
-		{"the guard", "Pause", "Allow", configMaps | secrets},
-		{"the creation of namespaces", "massDeletion: Pause", "createNamespaces: true", configMaps | secrets},
+		{"the pairs", "{a: x}", "{a: y}", all},
+		{"the guard", "Pause", "Allow", all},
+		{"a rule more of another kind, on which references by kind depend", "- {name: five", "- {name: six, apiVersion: v1, kind: Pod, direction: toHost}\n- {name: five", widgets},
+		{"a rule less of another kind, on which references by kind depend", "- {name: five, apiVersion: v1, kind: Service, direction: toHost}", "", widgets | services},
+		{"the creation of namespaces", "massDeletion: Pause", "createNamespaces: true", all},
 	} {
 		text := strings.Replace(base, c.old, c.new, 1)
 		if c.name == "the order of rules" {
@@ -85,7 +89,7 @@ syncResources:
 		changed := 0
 		for _, before := range optionsOf(t, base) {
 			if !slices.ContainsFunc(optionsOf(t, text), func(after flow.Options) bool { return same(before, after) }) {
-				changed |= map[string]int{"ConfigMap": configMaps, "Secret": secrets}[before.Kind.Kind]
+				changed |= map[string]int{"ConfigMap": configMaps, "Secret": secrets, "Widget": widgets, "Service": services}[before.Kind.Kind]
 			}
 		}
 		if changed != c.changed {

@@ -64,6 +64,9 @@ func (e *Engine) flowsOf(w way, base flow.Options, removed []ledger.Rule) []flow
 				o.Removed = append(o.Removed, boundary.RemovedRule{Name: rule.Name, OnRemoval: rule.OnRemoval, CarryFinalizers: rule.CarryFinalizers})
 			}
 		}
+		if !slices.ContainsFunc(o.Rules, (*boundary.Rule).RefersByKind) {
+			o.Naming = boundary.WithoutKinds(w.naming)
+		}
 		o.TwinNamespaces = twinNamespaces(o.Rules, w.naming)
 		if o.Ledger != nil {
 			o.FormerNamespaces, o.HeldIn = recorded(o, o.Ledger.Former), recorded(o, o.Ledger.HeldIn)

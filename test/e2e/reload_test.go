@@ -90,6 +90,22 @@ func TestF2_ReloadTouchesOnlyWhatChanged(t *testing.T) {
 			t.Errorf("listed or watched anew: %v", found)
 		}
 	}
+	// A rule of another kind that comes and goes leaves all others alone.
+	began = time.Now()
+	of := "selector: {matchLabels: {of: test}}"
+	three := []string{"apiVersion: v1, kind: Secret, " + of, entry + ", extraLabels: {more: label}", "apiVersion: example.io/v1, kind: Widget, statusSync: true"}
+	p.Reconfigure(rules(ns, append(three, "apiVersion: v1, kind: Service, "+of)...))
+	inForce(e, p, 3)
+	if err := logged(p, "The new configuration is in force", "started=1", "untouched=3"); err != nil {
+		t.Error(err)
+	}
+	p.Reconfigure(rules(ns, three...))
+	inForce(e, p, 4)
+	for _, resource := range []string{"widgets", "configmaps", "secrets"} {
+		if found := lists(e, began, resource); len(found) > 0 {
+			t.Errorf("listed or watched anew: %v", found)
+		}
+	}
 	// And a restart finds all in step.
 	content, err := os.ReadFile(p.Config)
 	if err != nil {
