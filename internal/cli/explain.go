@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +35,8 @@ now, and what it waits for.
 
 KIND is a kind or a resource of the file's rules, in any case, also with its group: widget, widgets, Widget.example.io.
 An object that no source has the name of is looked for among the twins. Nothing is changed. What a running isthmus
-remembers (what was observed live, what is retried) is not known here: its log and Events tell that.`,
+remembers (fights with other writers, what was refused) is told by its Events on the source, the last warning of each
+reason; to see them, you need the right to list events, which isthmus itself does without.`,
 		Example: `  isthmus explain widget/one -n team-a --config sync.yaml --local-kubeconfig consumer.yaml \
     --remote-kubeconfig provider.yaml --cluster-id consumer --remote-id provider`,
 		Args: arguments(cobra.ExactArgs(1)),
@@ -161,6 +163,12 @@ func printExplanation(out io.Writer, e plan.Explanation) error {
 		line("Because:\t%s", strings.Join(e.Reasons, "; "))
 	}
 	line("Waits for:\t%s", cmp.Or(e.WaitsFor, "nothing"))
+	for _, told := range e.Told {
+		line("Was told:\t%s, %s: %s", told.Last.UTC().Format(time.RFC3339), told.Reason, told.Message)
+	}
+	if e.Untold != "" {
+		line("Was told:\tnot known: %s", e.Untold)
+	}
 	return table.Flush()
 }
 

@@ -41,7 +41,7 @@ func (e *Engine) newRun(ctx context.Context, book *ledger.Ledger) *run {
 	r := &run{Engine: e, ctx: ctx, book: book, directions: map[boundary.Direction]*direction{}}
 	for _, w := range e.ways(e.latest(), book.LocalUID(), book.RemoteUID()) {
 		d := &direction{
-			events:     observe.NewEvents(w.from.Clientset(), "isthmus", false),
+			events:     observe.NewEvents(w.from.Clientset(), observe.Component, false),
 			references: &flow.References{},
 		}
 		d.namespaces = e.namespacesOf(ctx, w, func(name string) {

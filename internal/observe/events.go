@@ -27,6 +27,9 @@ const (
 	eventFlush   = 1500 * time.Millisecond
 )
 
+// Component is who Events are from.
+const Component = "isthmus"
+
 // Events tells people about their objects, as core/v1 Events in the objects' own cluster. It never blocks its callers:
 // Events wait in a queue of their own, and are dropped when that is full. The methods of a nil *Events do nothing.
 type Events struct {

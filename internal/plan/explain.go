@@ -45,6 +45,9 @@ type Explanation struct {
 	Reasons []string `json:"reasons,omitempty"`
 	// WaitsFor is what has to happen before anything else does; empty: nothing.
 	WaitsFor string `json:"waitsFor,omitempty"`
+	// Told are the warnings of a running Isthmus on the source; Untold says why they can't be read.
+	Told   []Told `json:"told,omitempty"`
+	Untold string `json:"untold,omitempty"`
 }
 
 // State is how one side has the object.
@@ -206,6 +209,11 @@ func explain(ctx context.Context, v *flow.View, key types.NamespacedName) (Expla
 	findings, err := v.Rehearse(ctx, key)
 	if err != nil {
 		return e, err
+	}
+	if source != nil {
+		if e.Told, e.Untold, err = told(ctx, v, source); err != nil {
+			return e, err
+		}
 	}
 	made := map[string]bool{}
 	for _, f := range findings {

@@ -32,7 +32,7 @@ func (h *host) tell(ctx context.Context, message string) {
 		case <-time.After(findEvery):
 		}
 	}
-	events := observe.NewEvents(h.cluster.Clientset(), "isthmus", true)
+	events := observe.NewEvents(h.cluster.Clientset(), observe.Component, true)
 	events.EmitRef(ref, corev1.EventTypeWarning, string(boundary.ReasonSyncFailed), message)
 	events.Shutdown()
 }

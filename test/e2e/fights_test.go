@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -147,6 +148,27 @@ func TestO6_FightsComeToRest(t *testing.T) {
 			t.Errorf("%q is logged %d times", texts, n)
 		}
 	}
+
+	file := e.WriteConfig(rules(ns, widgetsWith("statusSync: true")))
+	explain := func() string {
+		text, code := e.Ask("explain", file, "widget/field", "-n", ns)
+		if code != 0 {
+			t.Errorf("explain: code %d\n%s", code, text)
+		}
+		return text
+	}
+	says(t, explain(), "Was told:", "not known: RBAC does not let events be listed in namespace "+ns)
+	e.Local.Apply(fmt.Sprintf(`---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: events, namespace: %[1]s}, rules: [{apiGroups: [""], resources: [events], verbs: [list]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: events, namespace: %[1]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: events}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[2]s}]}
+`, ns, e.User()))
+	e.Eventually(func() error {
+		if text := explain(); !strings.Contains(text, "Contention: ") || !strings.Contains(text, "hostOwnedFields: [spec.size]") || !strings.Contains(text, "autoscaler") {
+			return fmt.Errorf("explain does not tell of the fight: %s", text)
+		}
+		return nil
+	})
 
 	// At rest nothing is written, and a change of the source crosses all the same.
 	rested := time.Now()
