@@ -184,7 +184,7 @@ func printStatus(out io.Writer, s engine.Status, color bool) {
 	for _, c := range s.Clusters {
 		reached := good("reached")
 		if !c.Reached {
-			reached = bad("not reached " + c.Error)
+			reached = bad("not reached: " + c.Error)
 		}
 		if !c.Since.IsZero() {
 			reached += ", for " + ago(c.Since)
@@ -201,7 +201,7 @@ func printStatus(out io.Writer, s engine.Status, color bool) {
 	fmt.Fprintf(table, "RULE\tKIND\tDIRECTION\tSTATE\t%s\tOLDEST\tP50\tP99\n", strings.ToUpper(strings.Join(states, "\t")))
 	for _, r := range s.Rules {
 		oldest, p50, p99, runs := "-", "-", "-", "active"
-		if !r.Active {
+		if r.Reason != "" {
 			runs = "waiting"
 		}
 		if r.Oldest != nil {
@@ -221,7 +221,17 @@ func printStatus(out io.Writer, s engine.Status, color bool) {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, r.Kind, r.Direction, runs, strings.Join(counts, "\t"), oldest, p50, p99)
 	}
 	table.Flush()
+	told := map[string]bool{}
 	for _, r := range s.Rules {
+		if p := r.Paused; p != nil {
+			fmt.Fprintln(out, warn(fmt.Sprintf("%s: deletes are paused: %d of %d twins of its kind would go for a reason that was only inferred; if the sources are really gone, let them: %s", r.Name, p.Deletes, p.Twins, p.Allow)))
+		}
+		for _, text := range r.Unseen {
+			if line := r.Kind + ": " + text; !told[line] {
+				told[line] = true
+				fmt.Fprintln(out, warn(line))
+			}
+		}
 		if r.Reason != "" {
 			fmt.Fprintln(out, warn(fmt.Sprintf("%s waits: %s", r.Name, r.Reason)))
 		}

@@ -285,6 +285,9 @@ func (e *Engine) Ready() (notes []string, err error) {
 				notes = append(notes, fmt.Sprintf("does not cross: %s: %s", rule.Name, boundary.GapsMessage(gaps)))
 			}
 		}
+		for _, note := range f.Unseen() {
+			notes = append(notes, fmt.Sprintf("unseen: %s: %s", f.Name(), note))
+		}
 		if !state.Active {
 			notes = append(notes, fmt.Sprintf("waiting: %s: %s", f.Name(), state.Reason))
 		}

@@ -82,10 +82,13 @@ func (r *run) take() error {
 		}
 	}
 	met := r.Siblings.Expect(r.RemoteID)
-	r.stop(slices.DeleteFunc(slices.Clone(before), func(t *task) bool { return slices.Contains(tasks, t) }), c)
+	stopped := slices.DeleteFunc(slices.Clone(before), func(t *task) bool { return slices.Contains(tasks, t) })
+	r.stop(stopped, c)
+	r.forgetUntouched(stopped)
 	var fresh []*task
 	for i, o := range want {
 		if tasks[i] == nil {
+			o.FormerNamespaces = recorded(o, r.book.Former)
 			tasks[i] = newTask(r.ctx, o)
 			fresh = append(fresh, tasks[i])
 		}
@@ -127,6 +130,19 @@ func (r *run) stop(tasks []*task, c *config.Config) {
 				return n.Name == rule.Name && n.Direction == rule.Direction && n.Kind.Kind == rule.Kind.Kind
 			}) {
 				r.Metrics.RemoveRule(rule.Name, string(rule.Direction), rule.Kind.Kind)
+			}
+		}
+	}
+}
+
+// forgetUntouched drops from the ledger the former namespaces that no twin was ever written in, such as those of a
+// counterpart that was mistyped for a while.
+func (r *run) forgetUntouched(stopped []*task) {
+	for _, t := range stopped {
+		for _, rule := range t.Rules {
+			if err := r.book.ForgetUntouched(r.ctx, rule.Name, t.MayHaveWritten); err != nil {
+				r.Logger.Warn("The ledger can't be written", "error", err)
+				return
 			}
 		}
 	}

@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/flow"
 	"isthmus.dev/isthmus/internal/leader"
+	"isthmus.dev/isthmus/internal/ledger"
 )
 
 // StatusVersion is the version of the document that Status is.
@@ -59,11 +61,22 @@ type RuleStatus struct {
 	// Objects counts the objects by state, as the metric isthmus_objects does.
 	Objects map[string]int `json:"objects"`
 	// Undeclared are the fields that do not cross (O7).
-	Undeclared []string       `json:"undeclared,omitempty"`
-	Oldest     *PendingStatus `json:"oldestChange,omitempty"`
+	Undeclared []string `json:"undeclared,omitempty"`
+	// Paused tells of deletes of its kind that the guard holds (F8); nil: it holds none.
+	Paused *PausedStatus `json:"paused,omitempty"`
+	// Unseen says where twins or held sources may be left that RBAC does not let be seen.
+	Unseen []string       `json:"unseen,omitempty"`
+	Oldest *PendingStatus `json:"oldestChange,omitempty"`
 	// Latency is that of the last crossings; nil: there was none.
 	Latency   *LatencyStatus `json:"latency,omitempty"`
 	LastError *TroubleStatus `json:"lastError,omitempty"`
+}
+
+// PausedStatus says that of so many twins of a kind so many would go, and how to let them.
+type PausedStatus struct {
+	Deletes int    `json:"deletes"`
+	Twins   int    `json:"twins"`
+	Allow   string `json:"allow"`
 }
 
 // PendingStatus is the change that has waited longest.
@@ -116,13 +129,13 @@ func (e *Engine) Status(version string) Status {
 		s.Clusters = append(s.Clusters, one)
 	}
 	for _, t := range tasks {
-		s.Rules = append(s.Rules, rulesOf(t.Flow)...)
+		s.Rules = append(s.Rules, e.rulesOf(t.Flow)...)
 	}
 	return s
 }
 
 // rulesOf returns how the rules of a flow stand.
-func rulesOf(f *flow.Flow) (all []RuleStatus) {
+func (e *Engine) rulesOf(f *flow.Flow) (all []RuleStatus) {
 	state, standings, gaps := f.State(), f.Standings(), f.Gaps()
 	names := []string{}
 	for _, rule := range f.Rules {
@@ -136,6 +149,11 @@ func rulesOf(f *flow.Flow) (all []RuleStatus) {
 		one := RuleStatus{
 			Name: name, Kind: f.Kind.Kind, Group: f.Kind.Group, Direction: f.Direction,
 			Active: state.Active, Reason: state.Reason, Objects: standing.Objects,
+			Unseen: f.Unseen(),
+		}
+		if deletes, twins := f.Held(); deletes > 0 && name != "" {
+			one.Paused = &PausedStatus{deletes, twins, fmt.Sprintf("kubectl -n %s annotate configmap %s %s=%s",
+				e.Namespace, ledger.Name(e.Instance), ledger.AllowMassDeletion, name)}
 		}
 		for _, g := range gaps[name] {
 			one.Undeclared = append(one.Undeclared, g.String())

@@ -45,6 +45,9 @@ func (e *epoch) rest(ctx context.Context, in boundary.Input, d boundary.Decision
 		how = contended
 	case d.StatusRefused:
 		how = refused
+	case d.TakenOut != nil && d.TakenOut.Left != nil:
+		e.states.settle(in.Key, inStep) // nothing waits: what came back is left
+		how = contended
 	}
 	e.states.settle(in.Key, how)
 	e.recall(in, d)

@@ -88,10 +88,10 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	for _, scope := range p.formerScopes {
 		feed := e.twins.Feed(scope)
 		w := e.watcher(e.to, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, feed)
-		w.pass = func() {
+		w.pass = sync.OnceFunc(func() {
 			e.log.Warn("Twins may be left in a namespace of their cluster that no rule uses any more, but RBAC does not let it be watched: they stay until it does", "namespace", scope)
 			feed.Pass()
-		}
+		})
 		run(w.run)
 	}
 	if p.unseen {
@@ -157,10 +157,10 @@ func (e *epoch) watchSources(run func(task func(context.Context))) {
 	for _, scope := range e.plan.heldScopes {
 		feed := e.sources.Feed(scope)
 		w := e.watcher(e.from, e.plan.source, scope, selector, feed)
-		w.pass = func() {
+		w.pass = sync.OnceFunc(func() {
 			e.log.Warn("Sources may still be held in a namespace that no rule uses any more, but RBAC does not let it be watched: they stay held until it does", "namespace", scope)
 			feed.Pass()
-		}
+		})
 		run(w.run)
 	}
 	if e.plan.heldUnseen {
@@ -214,6 +214,26 @@ func (e *epoch) awaited() string {
 		}
 	}
 	return strings.Join(texts, ", ")
+}
+
+// unseen says where twins, or sources that are held, may be left that RBAC does not let us see.
+func (e *epoch) unseen() (texts []string) {
+	hidden := func(s *store.Store, scopes []string) string {
+		return strings.Join(slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !s.Settled(scope) || s.Synced(scope) }), ", ")
+	}
+	if names := hidden(e.twins, e.plan.formerScopes); names != "" {
+		texts = append(texts, "twins may be left in namespaces that no rule uses any more, but RBAC does not let them be listed: "+names)
+	}
+	if e.plan.unseen {
+		texts = append(texts, "twins may be left in namespaces that no rule uses any more, but RBAC lets only those in use be listed")
+	}
+	if names := hidden(e.sources, e.plan.heldScopes); names != "" {
+		texts = append(texts, "sources may still be held in namespaces that no rule uses any more, but RBAC does not let them be listed: "+names)
+	}
+	if e.plan.heldUnseen {
+		texts = append(texts, "sources may still be held in namespaces that no rule uses any more, but RBAC lets only those in use be listed")
+	}
+	return texts
 }
 
 // synced reports whether both sides are listed.

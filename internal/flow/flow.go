@@ -88,6 +88,7 @@ type Flow struct {
 	state State
 	epoch *epoch
 	gaps  map[string][]boundary.Gap // by rule
+	open  map[string]bool           // scopes of twins that the server let us list
 
 	tallies tallies
 }
@@ -158,6 +159,41 @@ func (f *Flow) State() State {
 		}
 	}
 	return s
+}
+
+// Unseen says where twins, or sources that are held, may be left that RBAC does not let us see.
+func (f *Flow) Unseen() []string {
+	if e := f.current(); e != nil {
+		return e.unseen()
+	}
+	return nil
+}
+
+// Held returns how many deletes the guard holds, of how many twins (F8); 0: none.
+func (f *Flow) Held() (deletes, twins int) {
+	if e := f.current(); e != nil {
+		if g := e.guard.get(); g.Paused {
+			return g.Deletes, g.Twins
+		}
+	}
+	return 0, 0
+}
+
+// MayHaveWritten reports whether the flow may have written twins in a namespace: it does so only where it has listed.
+func (f *Flow) MayHaveWritten(namespace string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.open[""] || f.open[namespace]
+}
+
+// opened takes in that the server lets us list a scope of twins.
+func (f *Flow) opened(scope string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil {
+		f.open = map[string]bool{}
+	}
+	f.open[scope] = true
 }
 
 // Name returns the kind, for messages.

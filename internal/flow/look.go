@@ -82,12 +82,7 @@ func (f *Flow) Look(ctx context.Context, skipped bool) (*View, error) {
 			v.Notes = append(v.Notes, fmt.Sprintf("the sources' CRD is another one than before (UID %s, now %s): what is absent counts as inferred", before, crd.UID))
 		}
 	}
-	if p.unseen {
-		v.Notes = append(v.Notes, "twins may be left in namespaces that no rule uses any more, but RBAC lets only those in use be listed")
-	}
-	if p.heldUnseen {
-		v.Notes = append(v.Notes, "sources may still be held in namespaces that no rule uses any more, but RBAC lets only those in use be listed")
-	}
+	v.Notes = append(v.Notes, e.unseen()...)
 	return v, nil
 }
 
@@ -100,32 +95,30 @@ func (v *View) list(ctx context.Context) error {
 	}
 	for _, scope := range slices.Concat(p.sourceScopes, p.heldScopes) {
 		feed := e.sources.Feed(scope)
-		if err := v.fill(ctx, e.from, p.source, scope, selector, feed); err != nil {
+		if err := v.fill(ctx, e.from, p.source, scope, selector, feed, slices.Contains(p.heldScopes, scope)); err != nil {
 			return err
-		}
-		if slices.Contains(p.heldScopes, scope) && !feed.Settled() {
-			feed.Pass()
 		}
 	}
 	for _, scope := range slices.Concat(p.twinScopes, p.formerScopes) {
 		feed := e.twins.Feed(scope)
-		if err := v.fill(ctx, e.to, p.twin, scope, boundary.LabelOrigin+"="+e.Identity.Cluster, feed); err != nil {
+		if err := v.fill(ctx, e.to, p.twin, scope, boundary.LabelOrigin+"="+e.Identity.Cluster, feed, slices.Contains(p.formerScopes, scope)); err != nil {
 			return err
-		}
-		if slices.Contains(p.formerScopes, scope) && !feed.Settled() {
-			feed.Pass()
 		}
 	}
 	return nil
 }
 
-// fill fills one feed. What RBAC does not let us list is noted: a run would wait for it.
-func (v *View) fill(ctx context.Context, s *side, r cluster.Resource, scope, selector string, feed *store.Feed) error {
+// fill fills one feed. What RBAC does not let us list is noted: a run would wait for it, unless it is passable.
+func (v *View) fill(ctx context.Context, s *side, r cluster.Resource, scope, selector string, feed *store.Feed, passable bool) error {
 	ctx, err := s.trust(ctx)
 	if err != nil {
 		return err
 	}
 	objects, resourceVersion, err := s.List(ctx, r, scope, metav1.ListOptions{LabelSelector: selector})
+	if apierrors.IsForbidden(err) && passable {
+		feed.Pass()
+		return nil
+	}
 	if apierrors.IsForbidden(err) {
 		v.Unlisted = append(v.Unlisted, err.Error())
 		return nil

@@ -135,6 +135,8 @@ func (w *watcher) listWatch() cache.ListerWatcher {
 			list, err := client.List(ctx, o)
 			if err != nil {
 				w.failure(err) // that it works again is told by the watch
+			} else {
+				w.opened()
 			}
 			return list, err
 		},
@@ -166,6 +168,14 @@ func (w *watcher) outcome(err error) {
 	}
 	w.failed = false
 	w.trouble.Store(nil)
+	w.opened()
+}
+
+// opened takes in that the server lets us look, before anything is done with what it shows.
+func (w *watcher) opened() {
+	if w.side == w.epoch.to {
+		w.epoch.Flow.opened(w.scope)
+	}
 }
 
 // awaited says what is not listed yet, and why if that is known; empty: it is listed.

@@ -90,8 +90,11 @@ type Ledger struct {
 	mu      sync.Mutex
 	content content
 	version string // resourceVersion of the ConfigMap; empty: it does not exist yet
+	unsaved bool   // the last write of the content failed
 	// readOnly ledgers are never written.
 	readOnly bool
+	// first are the namespaces, by rule, that were not in the ledger before this process wrote them down.
+	first map[string][]string
 
 	batch *batch // RecordCrossed calls that share the next write; nil: none
 }
@@ -131,10 +134,13 @@ func Read(ctx context.Context, o Options) (*Ledger, error) {
 	return l, err
 }
 
+// Name is the name of the ConfigMap that is the ledger of an instance.
+func Name(instance string) string { return "isthmus-" + instance }
+
 func newLedger(o Options) *Ledger {
 	l := &Ledger{
 		client: o.Client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(o.Namespace),
-		name:   "isthmus-" + o.Instance,
+		name:   Name(o.Instance),
 	}
 	l.where = fmt.Sprintf("ConfigMap %s/%s on the local cluster", o.Namespace, l.name)
 	return l
@@ -179,7 +185,7 @@ func (l *Ledger) load(stored *unstructured.Unstructured) error {
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		return fmt.Errorf("the ledger, %s, can't be read (key %q: %w): restore it, or delete it to start anew", l.where, dataKey, err)
 	}
-	l.content, l.version = c, stored.GetResourceVersion()
+	l.content, l.version, l.unsaved = c, stored.GetResourceVersion(), false
 	return nil
 }
 
@@ -226,11 +232,11 @@ func (l *Ledger) update(ctx context.Context, change func(*content) (changed bool
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		if !change(&l.content) {
+		if !change(&l.content) && !l.unsaved {
 			return nil
 		}
 		err := l.save(ctx)
-		if !apierrors.IsConflict(err) {
+		if l.unsaved = err != nil; !apierrors.IsConflict(err) {
 			return err
 		}
 		stored, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
@@ -246,13 +252,42 @@ func (l *Ledger) update(ctx context.Context, change func(*content) (changed bool
 // Begin records the rules that run from now on, and returns those of earlier runs that are not among them (D5). They
 // stay in the ledger until Forget. Namespaces that twins no longer belong in are remembered until ForgetFormer.
 func (l *Ledger) Begin(ctx context.Context, rules []Rule) (removed []Rule, err error) {
+	first := map[string][]string{}
 	err = l.update(ctx, func(c *content) bool {
 		before, _ := json.Marshal(c.Rules)
+		known := map[string][]string{}
+		for _, r := range c.Rules {
+			known[r.Name] = slices.Concat(known[r.Name], r.Namespaces, r.Former)
+		}
+		for _, r := range rules {
+			first[r.Name] = nil
+			if !slices.Contains(known[r.Name], Anywhere) {
+				first[r.Name] = subtract(r.Namespaces, known[r.Name])
+			}
+		}
 		removed = c.begin(rules)
 		after, _ := json.Marshal(c.Rules)
 		return string(before) != string(after)
 	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == nil {
+		l.first = map[string][]string{}
+	}
+	for name, namespaces := range first {
+		l.first[name] = union(l.first[name], namespaces)
+	}
 	return removed, err
+}
+
+// ForgetUntouched drops the former namespaces of a rule that this process was the first to write down, and in which a
+// flow of it that has ended can't have written twins.
+func (l *Ledger) ForgetUntouched(ctx context.Context, rule string, mayHaveWritten func(namespace string) bool) error {
+	l.mu.Lock()
+	untouched := slices.DeleteFunc(slices.Clone(l.first[rule]), mayHaveWritten)
+	l.first[rule] = untouched
+	l.mu.Unlock()
+	return l.ForgetFormer(ctx, rule, slices.DeleteFunc(slices.Clone(untouched), func(namespace string) bool { return namespace == Anywhere }))
 }
 
 // Rehearse is Begin for those who only look: nothing is written.

@@ -342,3 +342,27 @@ func TestF1_ReloadWhileTheLocalClusterIsAway(t *testing.T) {
 	e.Eventually(func() error { return is(e.Remote.Get(widgets, ns, "one"), "second", "metadata", "labels", "more") })
 	stays(e, 300*time.Millisecond, ns, before)
 }
+
+// A counterpart that is mistyped for a while, where nothing can have been written, leaves nothing behind: neither a warning
+// nor an entry in the ledger.
+func TestF5_AMistypedCounterpartIsForgotten(t *testing.T) {
+	e := harness.New(t)
+	e.Both(harness.WidgetCRD("example.io"))
+	ns := e.Namespace("a")
+	good := rules(ns, widgetsWith())
+	wrong := strings.Replace(good, "{"+ns+": "+ns+"}", "{"+ns+": "+ns+"-typo}", 1)
+	p := e.Start(good)
+	makeWidgets(e, ns, numbered(2)...)
+	before := uidsOf(e, ns)
+	p.ReconfigureOnly(wrong) // no right is given for it
+	e.Eventually(func() error { return logged(p, "Watching failed", ns+"-typo") })
+	p.ReconfigureOnly(good)
+	inForce(e, p, 2)
+	stays(e, 300*time.Millisecond, ns, before)
+	if n := timesLogged(p, "Twins may be left"); n > 0 {
+		t.Errorf("warned %d times of a namespace in which nothing was ever written", n)
+	}
+	if ledger := fmt.Sprint(e.Local.Get("configmaps", ledgerNamespace, "isthmus-"+e.ID).Object["data"]); strings.Contains(ledger, "typo") {
+		t.Errorf("the ledger still knows the mistyped namespace: %s", ledger)
+	}
+}
