@@ -43,7 +43,11 @@ func (d *decider) mayStand(stamp Stamp) bool {
 func (d *decider) guardedDelete() {
 	if d.in.Evidence == Inferred {
 		d.out.Guarded = true
-		if d.in.Guard.Paused {
+		switch {
+		case d.in.Guard.Paused && d.in.Guard.Twins == 0: // nobody could count yet
+			d.hold(UntilGuard, "not everything is listed, so no twin goes for a reason that was only inferred")
+			return
+		case d.in.Guard.Paused:
 			d.hold(UntilGuard, "%d of %d twins would go for a reason that was inferred, so none does until somebody allows it",
 				d.in.Guard.Deletes, d.in.Guard.Twins)
 			return

@@ -172,3 +172,12 @@ func TestN1_NothingIsCreatedElsewhere(t *testing.T) {
 	s.Place = types.NamespacedName{Namespace: "elsewhere", Name: "blue"}
 	expect{action: Nothing}.check(t, Decide(s.Input))
 }
+
+// Before all are listed, nobody could count: no number of twins is told.
+func TestF8_HeldBeforeAllAreListed(t *testing.T) {
+	d := Decide(newScene(t).crossed(noSource, inferred, func(in *Input) { in.Guard = Guard{Paused: true} }).Input)
+	expect{Hold, UntilGuard, ""}.check(t, d)
+	if why := strings.Join(d.Reasons, "; "); !strings.Contains(why, "not everything is listed") || strings.Contains(why, "0 of 0") {
+		t.Errorf("the reasons are %s", why)
+	}
+}

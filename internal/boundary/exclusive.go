@@ -64,9 +64,9 @@ func (d *decider) takeOutOr(then func(last func())) {
 	case len(fresh) > 0:
 		d.toTwin(true, func() Rival { return d.additionRival(fresh) }, func() {
 			d.out.Action, d.out.Patch, d.out.Hash, d.out.TakenOut = RemoveFields, removal(d.in.Twin, fresh), attempt, next
-			message := "took out of the twin what others had added: " + d.who(fresh)
-			d.because("%s", message)
-			d.out.Events = append(d.out.Events, Event{false, ReasonUpdated, message})
+			who := d.who(fresh)
+			d.because("what others added to the twin is taken out: %s", who)
+			d.out.Events = append(d.out.Events, Event{false, ReasonUpdated, "took out of the twin what others had added: " + who})
 		})
 	case len(left) > 0:
 		rival := d.additionRival(left)
