@@ -35,7 +35,6 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "isthmus",
 		Short:         "Carry Kubernetes objects between clusters, with one owner for every field",
-		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
