@@ -78,6 +78,8 @@ func TestUsageErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"frobnicate"}, `unknown command "frobnicate" for "isthmus"`},
+		{[]string{"vaildate"}, "unknown command \"vaildate\" for \"isthmus\"\n\nDid you mean this?\n\tvalidate\n"},
+		{[]string{"explain", "widget", widgets, "--cluster-id=a", "--remote-id=b", "--remote-kubeconfig=r"}, `isthmus explain: "widget": expected KIND/NAME or KIND NAME, like widget/one; see isthmus explain --help`},
 		{[]string{"--nope"}, "isthmus: unknown flag: --nope; see isthmus --help"},
 		{[]string{"validate"}, "isthmus validate: expected the files to check; see isthmus validate --help"},
 		{[]string{"validate", "--strict"}, "isthmus validate: unknown flag: --strict; see isthmus validate --help"},

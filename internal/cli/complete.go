@@ -23,16 +23,14 @@ const completionTime = 3 * time.Second
 // that the live clusters have.
 func (o *explainOptions) completeObjects(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 && !strings.Contains(args[0], "/") {
+			return o.completeNames(cmd.Context(), typed, "", args[0]), cobra.ShellCompDirectiveNoFileComp
+		}
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		if kind, _, ok := strings.Cut(typed, "/"); ok {
-			return o.completions(cmd.Context(), typed, func(f *flow.Flow, namespace, name string) string {
-				if o.in != "" && namespace != o.in {
-					return ""
-				}
-				return kind + "/" + name
-			}, kind), cobra.ShellCompDirectiveNoFileComp
+			return o.completeNames(cmd.Context(), typed, kind+"/", kind), cobra.ShellCompDirectiveNoFileComp
 		}
 		return o.completeKinds(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
@@ -43,6 +41,16 @@ func (o *explainOptions) completeObjects(cmd *cobra.Command) {
 		}
 		return o.completions(cmd.Context(), typed, func(_ *flow.Flow, namespace, _ string) string { return namespace }, kind), cobra.ShellCompDirectiveNoFileComp
 	}) // fails only for a flag that does not exist
+}
+
+// completeNames returns the names of a kind's sources, in the namespace of -n if it is given, after a prefix.
+func (o *explainOptions) completeNames(ctx context.Context, typed, prefix, kind string) []string {
+	return o.completions(ctx, typed, func(_ *flow.Flow, namespace, name string) string {
+		if o.in != "" && namespace != o.in {
+			return ""
+		}
+		return prefix + name
+	}, kind)
 }
 
 // completeKinds returns the kinds of the file as the beginnings of KIND/NAME.
@@ -75,7 +83,7 @@ func (o *explainOptions) completions(ctx context.Context, typed string, text fun
 	}
 	for _, f := range flows {
 		ground, err := f.Ground(ctx)
-		if err != nil || kind != "" && !plan.Names(f, ground.Source.Resource, kind) {
+		if err != nil || kind != "" && !plan.Names(f, ground.Source, kind) {
 			continue
 		}
 		for _, scope := range ground.SourceScopes {

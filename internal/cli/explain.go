@@ -27,23 +27,24 @@ type explainOptions struct {
 func newExplainCommand() *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
-		Use:   "explain KIND/NAME -n NAMESPACE --config FILE --cluster-id ID --remote-id ID",
+		Use:   "explain (KIND/NAME | KIND NAME) -n NAMESPACE --config FILE --cluster-id ID --remote-id ID",
 		Short: "Tell why an object crosses, or does not, and whom its fields belong to",
 		Long: `Tell why an object crosses, or does not: which rule takes it and what each check says, both names, the references
 before and after, whom each field of the twin belongs to, generations and status on both sides, what a run would do
 now, and what it waits for.
 
-KIND is a kind or a resource of the file's rules, in any case, also with its group: widget, widgets, Widget.example.io.
+KIND is a kind, a resource or its short name of the file's rules, in any case, also with its group: widget, widgets,
+Widget.example.io.
 An object that no source has the name of is looked for among the twins. Nothing is changed. What a running isthmus
 remembers (fights with other writers, what was refused) is told by its Events on the source, the last warning of each
 reason; to see them, you need the right to list events, which isthmus itself does without.`,
 		Example: `  isthmus explain widget/one -n team-a --config sync.yaml --local-kubeconfig consumer.yaml \
     --remote-kubeconfig provider.yaml --cluster-id consumer --remote-id provider`,
-		Args: arguments(cobra.ExactArgs(1)),
+		Args: arguments(cobra.RangeArgs(1, 2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			query, err := o.check(args[0])
+			query, err := o.check(args)
 			if err != nil {
 				return usageError(cmd, err)
 			}
@@ -59,15 +60,16 @@ reason; to see them, you need the right to list events, which isthmus itself doe
 	return cmd
 }
 
-// check finds what is wrong with the flags, and reads KIND/NAME.
-func (o *explainOptions) check(object string) (plan.Query, error) {
+// check finds what is wrong with the flags, and reads KIND/NAME or KIND NAME.
+func (o *explainOptions) check(args []string) (plan.Query, error) {
 	o.logFormat = "text"
 	if err := o.syncOptions.check(); err != nil {
 		return plan.Query{}, err
 	}
+	object := strings.Join(args, "/")
 	kind, name, ok := strings.Cut(object, "/")
 	if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
-		return plan.Query{}, fmt.Errorf("%q: expected KIND/NAME, like widget/one", object)
+		return plan.Query{}, fmt.Errorf("%q: expected KIND/NAME or KIND NAME, like widget/one", strings.Join(args, " "))
 	}
 	return plan.Query{Kind: kind, Namespace: o.in, Name: name, Twin: o.twin}, checkOutput(o.output, "text")
 }
@@ -81,14 +83,23 @@ func (o *explainOptions) run(ctx context.Context, query plan.Query, stdout, stde
 	if err != nil {
 		return err
 	}
-	if o.output != "text" {
-		return encode(stdout, o.output, all)
+	if o.output == "text" {
+		err = printExplanations(stdout, all)
+	} else {
+		err = encode(stdout, o.output, all)
 	}
+	if err == nil {
+		err = plan.Unread(all)
+	}
+	return err
+}
+
+func printExplanations(out io.Writer, all []plan.Explanation) error {
 	for i, e := range all {
 		if i > 0 {
-			fmt.Fprintln(stdout)
+			fmt.Fprintln(out)
 		}
-		if err := printExplanation(stdout, e); err != nil {
+		if err := printExplanation(out, e); err != nil {
 			return err
 		}
 	}
@@ -101,13 +112,17 @@ func printExplanation(out io.Writer, e plan.Explanation) error {
 	line := func(format string, args ...any) { fmt.Fprintf(table, format+"\n", args...) }
 	line("%s %s, %s", e.Kind, e.Source.FullName(), e.Direction)
 	line("Source:\t%s", stateText(&e.Source))
-	line("Twin:\t%s", stateText(e.Twin))
+	rule, twin := cmp.Or(e.Rule, "none takes it"), stateText(e.Twin)
+	if e.Unread {
+		rule, twin = "can't be told", "can't be told"
+	}
+	line("Twin:\t%s", twin)
 	if e.Twin != nil {
 		for _, mark := range e.Twin.Whose {
 			line("\tit is %s", mark)
 		}
 	}
-	line("Rule:\t%s", cmp.Or(e.Rule, "none takes it"))
+	line("Rule:\t%s", rule)
 	for _, rule := range e.Rules {
 		verdict := "does not take it"
 		if rule.Takes {

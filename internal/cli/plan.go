@@ -51,7 +51,8 @@ It lists both sides, decides as a run does, and asks the API servers for a dry r
 admission, missing rights and refusals are part of the answer. It needs the rights that isthmus sync needs, and no
 others. What a running isthmus remembers (what was observed live, what is retried) is not known to it.
 
-It ends with code 0 when nothing would be written, 2 when something would, 1 on an error.`,
+It ends with code 0 when nothing would be written, 2 when something would, 1 on an error, also when not everything could
+be looked at.`,
 		Example: `  isthmus plan --config sync.yaml --local-kubeconfig consumer.yaml --remote-kubeconfig provider.yaml \
     --cluster-id consumer --remote-id provider`,
 		Args: arguments(cobra.NoArgs),
@@ -103,6 +104,9 @@ func (o *planOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	} else {
 		err = encode(stdout, o.output, p)
 	}
+	if err == nil {
+		err = p.Err()
+	}
 	if err == nil && p.Changes {
 		err = exitCode(exitChanges)
 	}
@@ -125,7 +129,7 @@ func (o *syncOptions) rehearsal(ctx context.Context, agent string, stderr io.Wri
 	}
 	ctx = e.Local.Pin(e.Remote.Pin(ctx, e.Remote.Server()), e.Local.Server())
 	flows, err := e.Rehearsal(ctx)
-	return ctx, flows, err
+	return ctx, flows, flow.Remedied(err, "")
 }
 
 // encode prints a value as JSON or YAML.
@@ -170,11 +174,31 @@ func printPlan(out io.Writer, p *plan.Plan) error {
 			summary = append(summary, fmt.Sprintf("%d %s", n, outcome))
 		}
 	}
+	summary = append(summary, waits(p)...)
 	if len(summary) == 0 {
 		summary = []string{"nothing crosses"}
 	}
 	_, err := fmt.Fprintln(out, strings.Join(summary, ", "))
 	return err
+}
+
+// waits counts the kinds that wait, and those that could not be looked at.
+func waits(p *plan.Plan) (texts []string) {
+	waiting, unread := map[string]bool{}, map[string]bool{}
+	for _, w := range p.Waiting {
+		kinds := waiting
+		if w.Unread {
+			kinds = unread
+		}
+		kinds[string(w.Direction)+w.Kind] = true
+	}
+	if n := len(waiting); n > 0 {
+		texts = append(texts, fmt.Sprintf("%d wait", n))
+	}
+	if n := len(unread); n > 0 {
+		texts = append(texts, fmt.Sprintf("%d could not be looked at", n))
+	}
+	return texts
 }
 
 // planned names what becomes of an object in a word, or one a write.

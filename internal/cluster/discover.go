@@ -21,6 +21,8 @@ type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
 	Namespaced bool
+	// ShortNames are what users may write for the plural.
+	ShortNames []string
 	// Status: there is a status subresource that can be patched.
 	Status bool
 	// Verbs are those of the resource itself.
@@ -61,7 +63,7 @@ func pick(list *metav1.APIResourceList, gvk schema.GroupVersionKind) (Resource, 
 		}
 		if r.Kind == gvk.Kind && (!ok || !found.Verbs.Has("list") && verbs.Has("list")) {
 			ok = true
-			found = Resource{GroupVersionResource: gvk.GroupVersion().WithResource(r.Name), Kind: r.Kind, Namespaced: r.Namespaced, Verbs: verbs}
+			found = Resource{GroupVersionResource: gvk.GroupVersion().WithResource(r.Name), Kind: r.Kind, Namespaced: r.Namespaced, ShortNames: r.ShortNames, Verbs: verbs}
 		}
 	}
 	found.Status = status[found.Resource]

@@ -31,7 +31,7 @@ type View struct {
 	Source, Twin cluster.Resource
 	// Schema is what the twins' side declares; nil: anything.
 	Schema *boundary.Schema
-	// Unlisted are what a run would wait for, for it can't be listed, and why.
+	// Unlisted are what a run would wait for, for it can't be listed, why, and what to do.
 	Unlisted []string
 	// Notes are what a run would warn of.
 	Notes []string
@@ -120,7 +120,7 @@ func (v *View) fill(ctx context.Context, s *side, r cluster.Resource, scope, sel
 		return nil
 	}
 	if apierrors.IsForbidden(err) {
-		v.Unlisted = append(v.Unlisted, err.Error())
+		v.Unlisted = append(v.Unlisted, Remedied(err, s.Role()).Error())
 		return nil
 	}
 	if err != nil {
@@ -196,6 +196,18 @@ func (v *View) ReadSource(ctx context.Context, key types.NamespacedName) (found 
 	source.SetManagedFields(nil)
 	v.skipped[key] = source
 	return true, nil
+}
+
+// Remedied adds to an error that says that a right is missing how to get it: on a side, or "" for both.
+func Remedied(err error, side string) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	command := "isthmus rbac"
+	if side != "" {
+		command += " --side " + side
+	}
+	return fmt.Errorf("%w: apply the output of %s", err, command)
 }
 
 // IsConnection reports whether an error of Look is about reaching a server rather than an answer.

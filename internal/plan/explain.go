@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/flow"
 )
 
@@ -40,9 +42,11 @@ type Explanation struct {
 	// Fields tell whom the twin's fields belong to; LeftOut are those of the source that the other side does not declare.
 	Fields  []boundary.FieldOwner `json:"fields,omitempty"`
 	LeftOut []string              `json:"leftOut,omitempty"`
-	// Plan is what a run that starts now would do, Reasons how the last decision about it came about.
+	// Plan is what a run that starts now would do, Reasons how its first decision came about: why it writes, or does not.
 	Plan    []Entry  `json:"plan,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
+	// Unread: what it depends on could not be looked at, so neither rule nor twin nor what a run would do is known.
+	Unread bool `json:"unread,omitempty"`
 	// WaitsFor is what has to happen before anything else does; empty: nothing.
 	WaitsFor string `json:"waitsFor,omitempty"`
 	// Told are the warnings of a running Isthmus on the source; Untold says why they can't be read.
@@ -105,9 +109,10 @@ func Kinds(flows []*flow.Flow) (kinds []string) {
 	return kinds
 }
 
-// Names reports whether a kind, or its resource, is meant by a name: Widget, widgets, either with ".group", in any case.
-func Names(f *flow.Flow, resource, name string) bool {
-	for _, known := range []string{f.Kind.Kind, resource} {
+// Names reports whether a kind, or its resource, is meant by a name: Widget, widgets, a short name, each with ".group", in
+// any case.
+func Names(f *flow.Flow, resource cluster.Resource, name string) bool {
+	for _, known := range append([]string{f.Kind.Kind, resource.Resource}, resource.ShortNames...) {
 		if known != "" && (strings.EqualFold(name, known) || f.Kind.Group != "" && strings.EqualFold(name, known+"."+f.Kind.Group)) {
 			return true
 		}
@@ -125,9 +130,9 @@ func Explain(ctx context.Context, flows []*flow.Flow, q Query) ([]Explanation, e
 		switch {
 		case err != nil && (ctx.Err() != nil || flow.IsConnection(err) || flow.IsReplaced(err)):
 			return nil, err
-		case err != nil && Names(f, "", q.Kind):
-			waits = append(waits, fmt.Sprintf("%s waits: %v", f.Name(), err))
-		case err == nil && Names(f, v.Source.Resource, q.Kind):
+		case err != nil && Names(f, cluster.Resource{}, q.Kind):
+			waits = append(waits, fmt.Sprintf("%s waits: %v", f.Name(), flow.Remedied(err, "")))
+		case err == nil && Names(f, v.Source, q.Kind):
 			views = append(views, v)
 			waits = append(waits, v.Unlisted...)
 		}
@@ -138,9 +143,12 @@ func Explain(ctx context.Context, flows []*flow.Flow, q Query) ([]Explanation, e
 	var all []Explanation
 	found := map[types.NamespacedName]bool{}
 	for _, v := range views {
-		keys, err := find(ctx, v, q)
+		keys, hidden, err := find(ctx, v, q)
 		if err != nil {
 			return nil, err
+		}
+		if hidden != "" && len(v.Unlisted) == 0 {
+			waits = append(waits, hidden)
 		}
 		for _, key := range keys {
 			found[key] = true
@@ -168,8 +176,22 @@ func Explain(ctx context.Context, flows []*flow.Flow, q Query) ([]Explanation, e
 	return all, nil
 }
 
-// find returns the sources that a query means.
-func find(ctx context.Context, v *flow.View, q Query) (keys []types.NamespacedName, err error) {
+// Unread returns an UnreadError when what an explained object depends on could not be looked at.
+func Unread(all []Explanation) error {
+	var what []string
+	for _, e := range all {
+		if e.Unread {
+			what = append(what, fmt.Sprintf("%s %s %s: %s", e.Direction, e.Kind, e.Source.FullName(), e.WaitsFor))
+		}
+	}
+	if what == nil {
+		return nil
+	}
+	return &UnreadError{what}
+}
+
+// find returns the sources that a query means. hidden says why there may be one that can't be seen.
+func find(ctx context.Context, v *flow.View, q Query) (keys []types.NamespacedName, hidden string, err error) {
 	means := func(name types.NamespacedName) bool {
 		return name.Name == q.Name && (q.Namespace == "" || name.Namespace == q.Namespace)
 	}
@@ -177,16 +199,6 @@ func find(ctx context.Context, v *flow.View, q Query) (keys []types.NamespacedNa
 		for _, key := range v.Keys() {
 			if means(key) {
 				keys = append(keys, key)
-			}
-		}
-		if len(keys) == 0 && (q.Namespace != "" || !v.Source.Namespaced) {
-			key := types.NamespacedName{Namespace: q.Namespace, Name: q.Name}
-			found, err := v.ReadSource(ctx, key)
-			if apierrors.IsForbidden(err) {
-				return nil, &NotFoundError{fmt.Sprintf("%s %s can't be looked at: no rule takes from its namespace, and RBAC does not let it be read (%v)", q.Kind, boundary.FormatName(key), err)}
-			}
-			if found || err != nil {
-				return []types.NamespacedName{key}, err
 			}
 		}
 	}
@@ -197,7 +209,18 @@ func find(ctx context.Context, v *flow.View, q Query) (keys []types.NamespacedNa
 			}
 		}
 	}
-	return keys, nil
+	if len(keys) > 0 || q.Twin || q.Namespace == "" && v.Source.Namespaced {
+		return keys, "", nil
+	}
+	key := types.NamespacedName{Namespace: q.Namespace, Name: q.Name}
+	found, err := v.ReadSource(ctx, key)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Sprintf("as a source on the %s cluster it can't be seen: no rule takes from its namespace, and RBAC does not let it be read (%v)", v.From.Role(), err), nil
+	case found:
+		keys = append(keys, key)
+	}
+	return keys, "", err
 }
 
 func explain(ctx context.Context, v *flow.View, key types.NamespacedName) (Explanation, error) {
@@ -227,12 +250,12 @@ func explain(ctx context.Context, v *flow.View, key types.NamespacedName) (Expla
 		}
 	}
 	if len(findings) == 0 {
-		e.WaitsFor = "not everything that it depends on could be listed"
+		e.Unread, e.WaitsFor = true, cmp.Or(strings.Join(v.Unlisted, "; "), "not everything that it depends on could be listed")
 		return e, nil
 	}
 	f := findings[len(findings)-1] // where it belongs comes last
 	in, end := f.Input, f.End
-	e.Reasons = end.Reasons
+	e.Reasons = reasonsOf(f)
 	if end.Until != "" {
 		e.WaitsFor = string(end.Until)
 	}

@@ -4,9 +4,12 @@ package plan
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
@@ -53,6 +56,30 @@ type Waiting struct {
 	Kind      string             `json:"kind"`
 	Rules     []string           `json:"rules,omitempty"`
 	Why       string             `json:"why"`
+	// Unread: it could not be looked at, so that nobody knows what a run would do about it.
+	Unread bool `json:"unread,omitempty"`
+}
+
+// UnreadError says what could not be looked at, and what to do.
+type UnreadError struct{ What []string }
+
+// Error lists it.
+func (e *UnreadError) Error() string {
+	return "not everything could be looked at, so what a run would do is not known: " + strings.Join(e.What, "; ")
+}
+
+// Err returns an UnreadError when not everything could be looked at.
+func (p *Plan) Err() error {
+	var what []string
+	for _, w := range p.Waiting {
+		if w.Unread {
+			what = append(what, fmt.Sprintf("%s %s: %s", w.Direction, w.Kind, w.Why))
+		}
+	}
+	if what == nil {
+		return nil
+	}
+	return &UnreadError{what}
 }
 
 // Object names an object on a side.
@@ -87,7 +114,7 @@ type Entry struct {
 	With []string `json:"with,omitempty"`
 	// Warnings are what a run would warn of on the source, beside Why: fields that are left out, references that dangle.
 	Warnings []string `json:"warnings,omitempty"`
-	// Reasons tell how the last decision came about, in order.
+	// Reasons tell how the first decision came about, in order: why something is written, or nothing.
 	Reasons []string `json:"reasons,omitempty"`
 }
 
@@ -153,11 +180,11 @@ func (p *Plan) look(ctx context.Context, flows []*flow.Flow, skipped bool) (view
 		case err != nil && (ctx.Err() != nil || flow.IsConnection(err) || flow.IsReplaced(err)):
 			return nil, err
 		case err != nil:
-			p.wait(f, err.Error())
+			p.wait(f, flow.Remedied(err, "").Error(), unread(err))
 			continue
 		}
 		for _, why := range v.Unlisted {
-			p.wait(f, why)
+			p.wait(f, why, true)
 		}
 		for _, note := range v.Notes {
 			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s", f.Name(), note))
@@ -167,8 +194,15 @@ func (p *Plan) look(ctx context.Context, flows []*flow.Flow, skipped bool) (view
 	return views, nil
 }
 
-func (p *Plan) wait(f *flow.Flow, why string) {
-	w := Waiting{Direction: f.Direction, Kind: f.Kind.Kind, Why: why}
+// unread reports whether an error of looking is what a server answered, rather than what was found out of a kind that does
+// not cross as things are.
+func unread(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer)
+}
+
+func (p *Plan) wait(f *flow.Flow, why string, unread bool) {
+	w := Waiting{Direction: f.Direction, Kind: f.Kind.Kind, Why: why, Unread: unread}
 	for _, rule := range f.Rules {
 		w.Rules = append(w.Rules, rule.Name)
 	}
@@ -193,7 +227,7 @@ func (p *Plan) add(o Options, e Entry) {
 // first creates it.
 func entryOf(v *flow.View, f flow.Finding, made map[string]bool) Entry {
 	e := Entry{
-		Direction: v.Direction, Kind: v.Kind.Kind, Reasons: f.End.Reasons,
+		Direction: v.Direction, Kind: v.Kind.Kind, Reasons: reasonsOf(f),
 		Source: sourceObject(v, f.Key),
 	}
 	if f.Place != (types.NamespacedName{}) {
@@ -237,6 +271,14 @@ func entryOf(v *flow.View, f flow.Finding, made map[string]bool) Entry {
 		}
 	}
 	return e
+}
+
+// reasonsOf returns how the first decision of a finding came about: those that follow only tell what it leads to.
+func reasonsOf(f flow.Finding) []string {
+	if len(f.Steps) > 0 {
+		return f.Steps[0].Decision.Reasons
+	}
+	return f.End.Reasons
 }
 
 func last(texts []string) string {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,10 +58,15 @@ func TestS2_ExplainTellsHowItComesAbout(t *testing.T) {
 		{"spec.note", ns + "/two → ", hostName(ns, "two")},
 		{"spec.replicas", "target side: scaler"}, {"spec.size", "source"}, {"spec.color", "scaler"},
 		{"Status, local:", `"ready":true`}, {"Status, remote:", `"observedGeneration":1`},
-		{"A run would:", "apply", "spec.color"}, {"Waits for:", "nothing"},
+		{"A run would:", "apply", "spec.color"}, {"Because:", "spec.color was changed or removed on the other side"}, {"Waits for:", "nothing"},
 	} {
 		says(t, text, words...)
 	}
+	if strings.Contains(text, "in step") {
+		t.Errorf("what is to be written is called in step:\n%s", text)
+	}
+	says(t, ask(0, "widget", "one", "-n", ns), "Source:", ns+"/one on the local cluster")
+	says(t, ask(0, "widgets/"+hostName(ns, "one"), "-n", host), "Source:", ns+"/one on the local cluster")
 	var all []plan.Explanation
 	if err := json.Unmarshal([]byte(ask(0, "widgets.example.io/"+hostName(ns, "one"), "-n", host, "--twin", "-o", "json")), &all); err != nil || len(all) != 1 || all[0].Source.Name != "one" {
 		t.Errorf("by the twin's name: %v, %+v", err, all)
@@ -88,12 +94,38 @@ func TestS2_ExplainTellsHowItComesAbout(t *testing.T) {
 	}{
 		{[]string{"wi"}, "widget/\n"},
 		{[]string{"widget/o"}, "widget/one\nwidget/other\n"},
+		{[]string{"widget", "o"}, "one\nother\n"},
 		{[]string{"widget/one", "-n", ""}, ns + "\n"},
 	} {
 		if out := complete(c.args...); !strings.HasPrefix(out, c.want) {
 			t.Errorf("%v is completed by\n%s", c.args, out)
 		}
 	}
+}
+
+// isthmus explain takes a short name for the kind, and finds an import by the name of its copy, in whose namespace no
+// source can be read.
+func TestS2_ExplainFindsAnImportByItsCopy(t *testing.T) {
+	t.Parallel()
+	e := harness.New(t)
+	host, target := e.Namespace("host"), e.ID+"-target"
+	config := imports(host, `apiVersion: v1, kind: ConfigMap, direction: fromHost, selector: {matchLabels: {share: "yes"}}, targetNamespace: `+target)
+	e.Remote.Create(fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: root, namespace: %s, labels: {share: 'yes'}}}", host))
+	p := e.Start(config)
+	e.Eventually(func() error { return present(e.Local, "configmaps", target, "root") })
+	p.Stop()
+	path := e.WriteConfig(config)
+	out, code := e.Ask("explain", path, "cm", "root", "-n", target)
+	if code != 0 {
+		t.Errorf("code %d\n%s", code, out)
+	}
+	says(t, out, "Source:", host+"/root on the remote cluster")
+	says(t, out, "Twin:", target+"/root on the local cluster")
+	out, code = e.Ask("explain", path, "cm/nowhere", "-n", target)
+	if code != 1 {
+		t.Errorf("code %d\n%s", code, out)
+	}
+	says(t, out, "was not found", "as a source on the remote cluster it can't be seen")
 }
 
 // The binary under the names of a plugin is one: kubectl runs it, and completes it.

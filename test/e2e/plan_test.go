@@ -261,6 +261,61 @@ func TestD2_APlanIsWhatARunDoes(t *testing.T) {
 	}
 }
 
+// What a missing right hides is an error of plan and explain that names side, verb, resource, namespace and remedy, and
+// never taken for nothing; a kind that a side does not serve yet just waits.
+func TestS2_WhatCannotBeLookedAtIsAnError(t *testing.T) {
+	t.Parallel()
+	e := harness.New(t)
+	e.Both(harness.WidgetCRD("example.io"))
+	ns := e.Namespace("a")
+	pairs := fmt.Sprintf("{%[1]s: %[1]s}", ns)
+	e.Local.Create(widget(ns, "one", "{size: 1}"))
+
+	unserved := file(pairs, "apiVersion: nowhere.example.io/v1\nkind: Nothing\ndirection: toHost\n")
+	out, code := e.Plan(unserved)
+	if code != 0 || strings.Contains(out, "nothing crosses") || strings.Contains(out, "could not") {
+		t.Errorf("a kind that is not served: code %d\n%s", code, out)
+	}
+	says(t, out, "wait", "not served")
+	says(t, out, "1 wait")
+
+	config := file(pairs, widgetsOut)
+	planned(e, config, 2)
+	path := e.WriteConfig(config)
+	e.Remote.Delete("rolebindings.rbac.authorization.k8s.io", ns, "isthmus-"+e.ID+"-remote")
+	for _, c := range []struct {
+		side *harness.Side
+		role string
+		want []string // of explain
+	}{
+		{e.Remote, "remote", []string{"Rule:", "can't be told"}},
+		{e.Local, "local", []string{"was not found, and not all could be looked at"}},
+	} {
+		e.Remote.Apply(e.RBAC(path, "remote"))
+		e.Local.Apply(e.RBAC(path, "local"))
+		c.side.Delete("rolebindings.rbac.authorization.k8s.io", ns, "isthmus-"+e.ID+"-"+c.role)
+		words := []string{c.role + " cluster: listing", `cannot list resource "widgets"`, `namespace "` + ns + `"`, "apply the output of isthmus rbac --side " + c.role}
+		e.Eventually(func() error { // the authorizer learns of it after a while
+			if out, code = e.Ask("plan", path); code != 1 {
+				return fmt.Errorf("code %d\n%s", code, out)
+			}
+			return nil
+		})
+		says(t, out, words...)
+		says(t, out, "could not be looked at")
+		for _, not := range []string{"nothing crosses", "0 of 0"} {
+			if strings.Contains(out, not) {
+				t.Errorf("%q is said of what could not be looked at:\n%s", not, out)
+			}
+		}
+		if out, code = e.Ask("explain", path, "widget/one", "-n", ns); code != 1 || strings.Contains(out, "none takes it") {
+			t.Errorf("explain: code %d\n%s", code, out)
+		}
+		says(t, out, words...)
+		says(t, out, c.want...)
+	}
+}
+
 // A plan and an explanation of Secrets name what changes, and show no value.
 func TestF4_APlanHidesValues(t *testing.T) {
 	t.Parallel()
