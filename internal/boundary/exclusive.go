@@ -110,10 +110,7 @@ func (d *decider) additionRival(list []addition) Rival {
 
 // removal is the JSON patch that takes additions out of the twin, if it is still in the state given.
 func removal(twin *unstructured.Unstructured, list []addition) []map[string]any {
-	patch := []map[string]any{
-		{"op": "test", "path": "/metadata/uid", "value": string(twin.GetUID())},
-		{"op": "test", "path": "/metadata/resourceVersion", "value": twin.GetResourceVersion()},
-	}
+	patch := testState(twin)
 	for _, a := range list {
 		patch = append(patch, map[string]any{"op": "remove", "path": a.pointer})
 	}

@@ -179,10 +179,7 @@ func (d *decider) tellTrouble(rule *Rule) {
 // FinalizersPatch is the JSON patch that sets the finalizers of a source, if it is still in the state given.
 func FinalizersPatch(source *unstructured.Unstructured, names []string) []map[string]any {
 	const at = "/metadata/finalizers"
-	patch := []map[string]any{
-		{"op": "test", "path": "/metadata/uid", "value": string(source.GetUID())},
-		{"op": "test", "path": "/metadata/resourceVersion", "value": source.GetResourceVersion()},
-	}
+	patch := testState(source)
 	if have := source.GetFinalizers(); len(have) > 0 {
 		patch = append(patch, map[string]any{"op": "test", "path": at, "value": have})
 	}

@@ -180,6 +180,14 @@ func bind(body map[string]any, twin *unstructured.Unstructured) map[string]any {
 	return out
 }
 
+// testState heads a JSON patch that is for one state of one object, as bind does for an apply body.
+func testState(obj *unstructured.Unstructured) []map[string]any {
+	return []map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": string(obj.GetUID())},
+		{"op": "test", "path": "/metadata/resourceVersion", "value": obj.GetResourceVersion()},
+	}
+}
+
 // Rebind ties the body of an Apply to a later state of the same twin.
 func Rebind(body map[string]any, twin *unstructured.Unstructured) map[string]any {
 	return bind(body, twin)

@@ -156,6 +156,9 @@ func ReleasePatch(twin *unstructured.Unstructured) []map[string]any {
 	return patch
 }
 
+// OwnName is the name of what an instance keeps on its local cluster: the ConfigMap that is its ledger, and its Lease.
+func OwnName(instance string) string { return "isthmus-" + instance }
+
 // escapePointer escapes a key for a JSON pointer (RFC 6901).
 func escapePointer(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)

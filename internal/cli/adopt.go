@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os/signal"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -45,15 +43,13 @@ refused and nothing fails. It needs the rights that isthmus sync needs, and no o
 		Example: `  isthmus adopt --from kupe --config sync.yaml --local-kubeconfig consumer.yaml --remote-kubeconfig provider.yaml \
     --cluster-id consumer --remote-id provider --dry-run`,
 		Args: arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
+		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			former, err := o.check()
 			if err != nil {
 				return usageError(cmd, err)
 			}
 			return o.run(ctx, former, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
+		}),
 	}
 	o.sides(cmd)
 	f := cmd.Flags()

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os/signal"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -41,15 +39,13 @@ reason; to see them, you need the right to list events, which isthmus itself doe
 		Example: `  isthmus explain widget/one -n team-a --config sync.yaml --local-kubeconfig consumer.yaml \
     --remote-kubeconfig provider.yaml --cluster-id consumer --remote-id provider`,
 		Args: arguments(cobra.RangeArgs(1, 2)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
+		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			query, err := o.check(args)
 			if err != nil {
 				return usageError(cmd, err)
 			}
 			return o.run(ctx, query, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
+		}),
 	}
 	o.sides(cmd)
 	f := cmd.Flags()

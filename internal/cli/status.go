@@ -10,10 +10,8 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -44,14 +42,12 @@ something is not, 1 on an error, as when nothing answers.`,
 		Example: `  isthmus status
   isthmus status --address http://127.0.0.1:8081 --watch`,
 		Args: arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
+		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(o.output, "table"); err != nil {
 				return usageError(cmd, err)
 			}
 			return o.run(ctx, cmd.OutOrStdout())
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.address, "address", "http://127.0.0.1:8080", "where the process serves its status")

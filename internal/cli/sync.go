@@ -51,11 +51,9 @@ The identities must stay the same over restarts: objects that were created under
 		Example: `  isthmus sync --config sync.yaml --local-kubeconfig consumer.yaml --remote-kubeconfig provider.yaml \
     --cluster-id consumer --remote-id provider`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
+		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			return o.run(ctx, cmd.ErrOrStderr())
-		},
+		}),
 	}
 	f := cmd.Flags()
 	o.sides(cmd)
@@ -182,7 +180,7 @@ func (o *syncOptions) elected(file *config.Config, log *slog.Logger, metrics *ob
 		return nil, nil, err
 	}
 	e.Election = leader.New(leader.Options{
-		Cluster: e.Local, Namespace: o.namespace, Name: "isthmus-" + o.instance, Identity: identity,
+		Cluster: e.Local, Namespace: o.namespace, Name: boundary.OwnName(o.instance), Identity: identity,
 		Times: o.leaderTimes, Gate: gate, Metrics: metrics, Logger: log,
 	})
 	return func(ctx context.Context) error { return e.Election.Run(ctx, e.Run) }, e, nil

@@ -280,8 +280,9 @@ func (e *Engine) Ready() (notes []string, err error) {
 		if state.Active && !state.Ready || state.Starting || state.Replaced {
 			return nil, fmt.Errorf("%s: %s", f.Name(), state.Reason)
 		}
+		gaps := f.Gaps()
 		for _, rule := range f.Rules {
-			if gaps := f.Gaps()[rule.Name]; len(gaps) > 0 {
+			if gaps := gaps[rule.Name]; len(gaps) > 0 {
 				notes = append(notes, fmt.Sprintf("does not cross: %s: %s", rule.Name, boundary.GapsMessage(gaps)))
 			}
 		}

@@ -136,7 +136,8 @@ func (e *Engine) Status(version string) Status {
 
 // rulesOf returns how the rules of a flow stand.
 func (e *Engine) rulesOf(f *flow.Flow) (all []RuleStatus) {
-	state, standings, gaps := f.State(), f.Standings(), f.Gaps()
+	state, standings, gaps, unseen := f.State(), f.Standings(), f.Gaps(), f.Unseen()
+	deletes, twins := f.Held()
 	names := []string{}
 	for _, rule := range f.Rules {
 		names = append(names, rule.Name)
@@ -149,11 +150,11 @@ func (e *Engine) rulesOf(f *flow.Flow) (all []RuleStatus) {
 		one := RuleStatus{
 			Name: name, Kind: f.Kind.Kind, Group: f.Kind.Group, Direction: f.Direction,
 			Active: state.Active, Reason: state.Reason, Objects: standing.Objects,
-			Unseen: f.Unseen(),
+			Unseen: unseen,
 		}
-		if deletes, twins := f.Held(); deletes > 0 && name != "" {
+		if deletes > 0 && name != "" {
 			one.Paused = &PausedStatus{deletes, twins, fmt.Sprintf("kubectl -n %s annotate configmap %s %s=%s",
-				e.Namespace, ledger.Name(e.Instance), ledger.AllowMassDeletion, name)}
+				e.Namespace, boundary.OwnName(e.Instance), ledger.AllowMassDeletion, name)}
 		}
 		for _, g := range gaps[name] {
 			one.Undeclared = append(one.Undeclared, g.String())

@@ -158,12 +158,17 @@ func (e *epoch) patchTwin(ctx context.Context, place types.NamespacedName, body 
 
 // jsonPatchTwin patches a twin by what must test its state.
 func (e *epoch) jsonPatchTwin(ctx context.Context, place types.NamespacedName, patch []map[string]any) (*unstructured.Unstructured, error) {
+	return e.jsonPatch(ctx, e.to, e.plan.twin, place, patch, boundary.FieldManager)
+}
+
+// jsonPatch patches an object, or a subresource of it.
+func (e *epoch) jsonPatch(ctx context.Context, s *side, r cluster.Resource, key types.NamespacedName, patch []map[string]any, manager string, subresource ...string) (*unstructured.Unstructured, error) {
 	encoded, err := json.Marshal(patch)
 	if err != nil {
-		return nil, fmt.Errorf("encode a patch of the twin %s: %w", place, err)
+		return nil, fmt.Errorf("encode a patch of %s on the %s cluster: %w", key, s.Role(), err)
 	}
-	return e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
-		Patch(ctx, place.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager, DryRun: e.dry})
+	return s.Dynamic().Resource(r.GroupVersionResource).Namespace(key.Namespace).
+		Patch(ctx, key.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: manager, DryRun: e.dry}, subresource...)
 }
 
 // deleteTwin deletes a twin in the state that was decided on.
@@ -301,12 +306,7 @@ func (e *epoch) patchStatus(ctx context.Context, s *side, r cluster.Resource, ke
 	case present:
 		patch = append(patch, map[string]any{"op": "remove", "path": "/status"})
 	}
-	encoded, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("encode the status of %s: %w", key, err)
-	}
-	return s.Dynamic().Resource(r.GroupVersionResource).Namespace(key.Namespace).
-		Patch(ctx, key.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: e.Identity.StatusManager(), DryRun: e.dry}, "status")
+	return e.jsonPatch(ctx, s, r, key, patch, e.Identity.StatusManager(), "status")
 }
 
 // clearUnselected removes the returned status from a source that is not selected any more, if it still stands: its

@@ -33,23 +33,22 @@ func (e *epoch) rest(ctx context.Context, in boundary.Input, d boundary.Decision
 		for _, place := range e.waiting.leave(in.Key) {
 			e.blockers.drop(place)
 		}
-		e.states.settle(in.Key, "")
+		e.states.arrive(in.Key, "")
 		if in.Twin == nil {
 			e.states.with(in.Key, func(s *state) { *s = state{spec: s.spec, status: s.status} })
 		}
 		return
 	}
-	how := inStep
 	switch {
 	case d.Contended:
-		how = contended
+		e.states.settle(in.Key, contended)
 	case d.StatusRefused:
-		how = refused
-	case d.TakenOut != nil && d.TakenOut.Left != nil:
-		e.states.settle(in.Key, inStep) // nothing waits: what came back is left
-		how = contended
+		e.states.settle(in.Key, refused)
+	case d.TakenOut != nil && d.TakenOut.Left != nil: // what came back is left
+		e.states.arrive(in.Key, contended)
+	default:
+		e.states.arrive(in.Key, inStep)
 	}
-	e.states.settle(in.Key, how)
 	e.recall(in, d)
 	e.tell(in, d.Events...)
 	e.toldContested(in, d)

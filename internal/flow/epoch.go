@@ -73,12 +73,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	}
 
 	var tasks sync.WaitGroup
-	run := func(task func(context.Context)) {
-		tasks.Go(func() {
-			defer e.rescue()
-			task(ctx)
-		})
-	}
+	run := e.runner(ctx, &tasks)
 	e.watchSources(run)
 	for _, scope := range p.twinScopes {
 		w := e.watcher(e.to, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, e.twins.Feed(scope))

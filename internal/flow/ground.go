@@ -14,8 +14,6 @@ type Ground struct {
 	SourceScopes, TwinScopes []string
 	// Schema is what the twins' side declares; nil: anything.
 	Schema *boundary.Schema
-	// Gaps are what can't cross, by rule (O7).
-	Gaps map[string][]boundary.Gap
 }
 
 // Ground looks at both sides once, for those who do not run the flow. The error says why it could not run.
@@ -24,7 +22,7 @@ func (f *Flow) Ground(ctx context.Context) (*Ground, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ground{Source: p.source, Twin: p.twin, SourceScopes: p.sourceScopes, TwinScopes: p.twinScopes, Schema: p.schema, Gaps: p.gaps}, nil
+	return &Ground{Source: p.source, Twin: p.twin, SourceScopes: p.sourceScopes, TwinScopes: p.twinScopes, Schema: p.schema}, nil
 }
 
 // Undeclared returns the paths of a source that the twins' side does not declare (O7).

@@ -13,6 +13,7 @@ import (
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/ledger"
+	"isthmus.dev/isthmus/internal/store"
 )
 
 // massLeast is the least number of inferred deletes that the guard holds; they must also be more than half of a flow's
@@ -175,7 +176,7 @@ func (e *epoch) finishWindDown(ctx context.Context) {
 		if slices.ContainsFunc(e.Ledger.HeldIn(removed.Name), holding) {
 			continue
 		}
-		if left[removed.Name] || e.wound[removed.Name] || slices.ContainsFunc(e.Ledger.Former(removed.Name), e.hidden) {
+		if left[removed.Name] || e.wound[removed.Name] || slices.ContainsFunc(e.Ledger.Former(removed.Name), e.twinsHidden) {
 			continue
 		}
 		if err := e.Ledger.Forget(ctx, e.Direction, e.Kind.GroupKind(), removed.Name); err != nil {
@@ -190,30 +191,26 @@ func (e *epoch) finishWindDown(ctx context.Context) {
 	}
 }
 
-// hidden reports whether there may be twins in a remote namespace that are not listed.
-func (e *epoch) hidden(namespace string) bool {
+// twinsHidden reports whether there may be twins in a remote namespace that are not listed.
+func (e *epoch) twinsHidden(namespace string) bool { return hidden(e.twins, namespace) }
+
+// hidden reports whether there may be objects in a namespace, or ledger.Anywhere, that are not listed.
+func hidden(s *store.Store, namespace string) bool {
 	if namespace == ledger.Anywhere {
 		namespace = ""
 	}
-	return !e.twins.Synced(namespace)
+	return !s.Synced(namespace)
 }
 
 // forgetFormer drops from the ledger the former namespaces of rules in which no twin of theirs is left.
 func (e *epoch) forgetFormer(ctx context.Context) {
+	misplaced := sync.OnceValue(e.misplaced)
 	for _, rule := range e.Rules {
 		former := e.Ledger.Former(rule.Name)
 		if len(former) == 0 {
 			continue
 		}
-		strays := map[string]bool{} // namespaces that hold twins which do not belong there
-		e.twins.Each("", func(o *unstructured.Unstructured) bool {
-			source, ok := e.Identity.SourceOf(o)
-			if targets := boundary.Targets(e.Rules, e.Naming, source.Namespace); ok && targets != nil && !slices.Contains(targets, o.GetNamespace()) {
-				strays[o.GetNamespace()], strays[ledger.Anywhere] = true, true
-			}
-			return true
-		})
-		empty := slices.DeleteFunc(former, func(namespace string) bool { return strays[namespace] || e.hidden(namespace) })
+		empty := slices.DeleteFunc(former, func(namespace string) bool { return misplaced()[namespace] || e.twinsHidden(namespace) })
 		if len(empty) == 0 {
 			continue
 		}
@@ -222,4 +219,17 @@ func (e *epoch) forgetFormer(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// misplaced returns the namespaces, and ledger.Anywhere, that hold twins which do not belong there.
+func (e *epoch) misplaced() map[string]bool {
+	found := map[string]bool{}
+	e.twins.Each("", func(o *unstructured.Unstructured) bool {
+		source, ok := e.Identity.SourceOf(o)
+		if targets := boundary.Targets(e.Rules, e.Naming, source.Namespace); ok && targets != nil && !slices.Contains(targets, o.GetNamespace()) {
+			found[o.GetNamespace()], found[ledger.Anywhere] = true, true
+		}
+		return true
+	})
+	return found
 }

@@ -2,13 +2,11 @@ package flow
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -67,12 +65,7 @@ func (v *vigil) begin(ctx context.Context, p *plan) {
 	e := v.flow.newEpoch(ctx, cancel, p)
 	e.blind.Store(&blindness{})
 	var tasks sync.WaitGroup
-	run := func(task func(context.Context)) {
-		tasks.Go(func() {
-			defer e.rescue()
-			task(ctx)
-		})
-	}
+	run := e.runner(ctx, &tasks)
 	e.watchSources(run)
 	run(e.work)
 	v.epoch = e
@@ -147,21 +140,14 @@ func (e *epoch) trouble(source *unstructured.Unstructured) string {
 	return ""
 }
 
-// moreTwins reports whether a source has twins at other places, or may have.
-func (e *epoch) moreTwins(key, place types.NamespacedName) bool {
-	return !e.twins.AllSynced() || slices.ContainsFunc(e.twins.ByIndex(key), func(twin *unstructured.Unstructured) bool {
-		return twin.GetNamespace() != place.Namespace || twin.GetName() != place.Name
-	})
+// moreTwins reports whether a source with these twins has one at another place, or may have.
+func (e *epoch) moreTwins(twins []*unstructured.Unstructured, place types.NamespacedName) bool {
+	return !e.twins.AllSynced() || slices.ContainsFunc(twins, func(twin *unstructured.Unstructured) bool { return nameOf(twin) != place })
 }
 
 // patchFinalizers sets the finalizers of a source in the state that was decided on.
 func (e *epoch) patchFinalizers(ctx context.Context, source *unstructured.Unstructured, d boundary.Decision) (*unstructured.Unstructured, error) {
-	encoded, err := json.Marshal(boundary.FinalizersPatch(source, d.Finalizers))
-	if err != nil {
-		return nil, fmt.Errorf("encode the finalizers of %s: %w", source.GetName(), err)
-	}
-	return e.from.Dynamic().Resource(e.plan.source.GroupVersionResource).Namespace(source.GetNamespace()).
-		Patch(ctx, source.GetName(), types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager, DryRun: e.dry})
+	return e.jsonPatch(ctx, e.from, e.plan.source, nameOf(source), boundary.FinalizersPatch(source, d.Finalizers), boundary.FieldManager)
 }
 
 // setFinalizers carries out boundary.SetFinalizers (D3).
@@ -243,8 +229,5 @@ func (e *epoch) strays() map[string]bool {
 
 // sourcesHidden reports whether there may be sources in a namespace that are not listed.
 func (e *epoch) sourcesHidden(namespace string) bool {
-	if namespace == ledger.Anywhere {
-		namespace = ""
-	}
-	return len(e.plan.sourceScopes)+len(e.plan.heldScopes) > 0 && !e.sources.Synced(namespace)
+	return len(e.plan.sourceScopes)+len(e.plan.heldScopes) > 0 && hidden(e.sources, namespace)
 }

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -36,6 +37,16 @@ func (f *Flow) caught(value any) error {
 func (e *epoch) rescue() {
 	if err := e.caught(recover()); err != nil {
 		e.end(err)
+	}
+}
+
+// runner returns how to run what an epoch does beside others: a panic in a task ends the epoch.
+func (e *epoch) runner(ctx context.Context, tasks *sync.WaitGroup) func(task func(context.Context)) {
+	return func(task func(context.Context)) {
+		tasks.Go(func() {
+			defer e.rescue()
+			task(ctx)
+		})
 	}
 }
 

@@ -123,18 +123,26 @@ func (s *states) get(key types.NamespacedName) state {
 
 // settle records how a source stands; the empty outcome is for one that is gone.
 func (s *states) settle(key types.NamespacedName, o outcome) {
+	s.with(key, func(st *state) { s.become(st, o) })
+}
+
+// arrive records how a source stands of which no change waits any more.
+func (s *states) arrive(key types.NamespacedName, o outcome) {
 	s.with(key, func(st *state) {
-		if st.outcome != "" {
-			s.counts[st.outcome]--
-		}
-		if o != "" {
-			s.counts[o]++
-		}
-		st.outcome = o
-		if o == "" || o == inStep {
-			st.changed, st.statusChanged = time.Time{}, time.Time{}
-		}
+		s.become(st, o)
+		st.changed, st.statusChanged = time.Time{}, time.Time{}
 	})
+}
+
+// become counts a source under another outcome. The caller holds the lock.
+func (s *states) become(st *state, o outcome) {
+	if st.outcome != "" {
+		s.counts[st.outcome]--
+	}
+	if o != "" {
+		s.counts[o]++
+	}
+	st.outcome = o
 }
 
 // count returns how many sources stand in each way.

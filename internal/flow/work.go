@@ -129,11 +129,11 @@ func (e *epoch) twinAt(place types.NamespacedName) *unstructured.Unstructured {
 
 // input puts together what a decision depends on.
 func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured, place types.NamespacedName) boundary.Input {
-	source := e.sources.Get(key)
+	source, twins := e.sources.Get(key), e.twins.ByIndex(key)
 	st := e.states.get(key)
 	in := boundary.Input{
 		Identity: e.Identity, Rules: e.Rules, Removed: e.Options.Removed, Naming: e.Naming,
-		Key: key, Source: source, Place: place, Twin: twin, Stamped: stampedRule(e.twins.ByIndex(key)),
+		Key: key, Source: source, Place: place, Twin: twin, Stamped: stampedRule(twins),
 		Memory: st.memory, Guard: e.guard.get(), Now: time.Now(), Resolve: e.References.resolve,
 	}
 	in.Remote = e.Remote
@@ -146,7 +146,7 @@ func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured,
 			in.Evidence = boundary.Observed
 		}
 	}
-	in.MoreTwins = e.moreTwins(key, place)
+	in.MoreTwins = e.moreTwins(twins, place)
 	in.Trouble = e.trouble(source)
 	remote, status := e.schemas()
 	in.StatusSchema = status

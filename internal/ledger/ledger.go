@@ -134,13 +134,10 @@ func Read(ctx context.Context, o Options) (*Ledger, error) {
 	return l, err
 }
 
-// Name is the name of the ConfigMap that is the ledger of an instance.
-func Name(instance string) string { return "isthmus-" + instance }
-
 func newLedger(o Options) *Ledger {
 	l := &Ledger{
 		client: o.Client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(o.Namespace),
-		name:   Name(o.Instance),
+		name:   boundary.OwnName(o.Instance),
 	}
 	l.where = fmt.Sprintf("ConfigMap %s/%s on the local cluster", o.Namespace, l.name)
 	return l

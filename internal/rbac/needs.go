@@ -38,11 +38,11 @@ func always(o Options) []need {
 	if o.Side == Local {
 		needs = append(needs, need{
 			// The ledger is created by apply, so that its name is known and the grant can name it.
-			resource: "configmaps", names: []string{"isthmus-" + o.Instance}, verbs: []string{"get", "create", "patch", "update"}, namespace: o.Namespace,
+			resource: "configmaps", names: []string{boundary.OwnName(o.Instance)}, verbs: []string{"get", "create", "patch", "update"}, namespace: o.Namespace,
 		})
 		if o.LeaderElect {
 			needs = append(needs, need{
-				group: "coordination.k8s.io", resource: "leases", names: []string{"isthmus-" + o.Instance}, verbs: []string{"get", "create", "patch", "update"}, namespace: o.Namespace,
+				group: "coordination.k8s.io", resource: "leases", names: []string{boundary.OwnName(o.Instance)}, verbs: []string{"get", "create", "patch", "update"}, namespace: o.Namespace,
 			})
 		}
 	}
