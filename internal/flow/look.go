@@ -83,6 +83,11 @@ func (f *Flow) Look(ctx context.Context, skipped bool) (*View, error) {
 		}
 	}
 	v.Notes = append(v.Notes, e.unseen()...)
+	for _, rule := range f.Rules {
+		if gaps := p.gaps[rule.Name]; len(gaps) > 0 {
+			v.Notes = append(v.Notes, fmt.Sprintf("rule %s: the twins' side does not declare these fields, so they do not cross: %s", rule.Name, boundary.GapsMessage(gaps)))
+		}
+	}
 	return v, nil
 }
 

@@ -203,6 +203,11 @@ func TestO7_SchemasAreComparedBeforeAnythingCrosses(t *testing.T) {
 		})
 	}
 	told(1)
+	text, code := e.Ask("plan", e.WriteConfig(config))
+	if code != 0 {
+		t.Errorf("plan: code %d", code)
+	}
+	says(t, text, "rule Widget-toHost", "do not cross: "+fields)
 	if code, body := p.Ready(); code != 200 || body != "ok\ndoes not cross: Widget-toHost: "+fields+"\n" {
 		t.Errorf("/readyz: %d %q", code, body)
 	}
