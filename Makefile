@@ -36,7 +36,8 @@ test: ## run all tests: unit, tables, properties, fuzz seeds, and end to end on 
 	@go run ./test/progress test $(RACE) -timeout 20m $(UNIT)
 	@echo "End to end, on real control planes."
 	@go run ./test/progress build ./cmd/... ./test/...
-	@go run ./test/progress test -p 1 -timeout 40m $(E2E)
+	@# What fails by the timing of a busy machine alone passes when it runs again by itself; the last line says which did.
+	@go run ./test/progress test -rerun 4 -p=1 -timeout=40m $(E2E)
 
 lint: ## check formatting, go vet, staticcheck and the repository's own rules
 	@go run ./test/lint

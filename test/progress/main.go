@@ -1,10 +1,14 @@
 // Command progress runs "go build" or "go test" and tells how far it is, for the Makefile:
 //
 //	go run ./test/progress build -o bin/ ./cmd/isthmus
-//	go run ./test/progress test -timeout 30m ./test/e2e
+//	go run ./test/progress test -rerun 4 -timeout=30m ./test/e2e
 //
 // A build reports how many packages are compiled; a test run prints a line a test as it ends, and the whole output of
 // those that failed. Its exit code is that of the go command.
+//
+// With -rerun N, at most N tests that failed are run once more, each package's by themselves and one at a time, unless
+// something else went wrong too (a panic, a timeout, a package that can't be compiled). If all pass then, so does the whole,
+// and the last line says which they were.
 package main
 
 import (

@@ -29,7 +29,7 @@ FAIL  a (2s)
 tests: 2 passed, 1 failed, 0 skipped
 `
 	var out strings.Builder
-	if err := show(&out, strings.NewReader(events)); err != nil {
+	if err := show(&out, strings.NewReader(events), newResults()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, out.String()); diff != "" {

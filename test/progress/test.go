@@ -17,19 +17,34 @@ type event struct {
 	Elapsed                       float64
 }
 
-// test runs go test with arguments, and prints a line for each test as it ends.
+// test runs go test with arguments, and prints a line for each test as it ends. Behind "-rerun N" at the front, up to N
+// tests that fail are run once more.
 func test(out io.Writer, args []string) error {
+	most, args, err := rerunFlag(args)
+	if err != nil {
+		return err
+	}
+	first, err := goTest(out, args)
+	if err == nil || !first.mayRerun(most) {
+		return err
+	}
+	return rerun(out, args, first.failed)
+}
+
+// goTest runs go test with arguments, and returns what came of the tests.
+func goTest(out io.Writer, args []string) (*results, error) {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return run(cmd, func() error { return show(out, stdout) })
+	r := newResults()
+	return r, run(cmd, func() error { return show(out, stdout, r) })
 }
 
-// show turns the events of go test into lines for people.
-func show(out io.Writer, events io.Reader) error {
+// show turns the events of go test into lines for people, and notes the results.
+func show(out io.Writer, events io.Reader, r *results) error {
 	reader := bufio.NewReader(events)
 	kept := map[string]*strings.Builder{} // output by package and top-level test, until that ends
 	counts := map[string]int{}
@@ -39,8 +54,11 @@ func show(out io.Writer, events io.Reader) error {
 			var e event
 			if json.Unmarshal(line, &e) != nil {
 				_, _ = out.Write(line)
-			} else if e.take(out, kept) {
-				counts[e.Action]++
+			} else {
+				r.note(e)
+				if e.take(out, kept) {
+					counts[e.Action]++
+				}
 			}
 		}
 		switch {
@@ -70,7 +88,7 @@ func (e event) take(out io.Writer, kept map[string]*strings.Builder) (counts boo
 		if sub {
 			return false
 		}
-		name := strings.TrimSpace(strings.TrimPrefix(e.Package, module) + " " + e.Test)
+		name := testName{e.Package, e.Test}
 		switch {
 		case e.Action == "fail":
 			if kept[key] != nil {
@@ -85,9 +103,6 @@ func (e event) take(out io.Writer, kept map[string]*strings.Builder) (counts boo
 	}
 	return false
 }
-
-// module is left out of the names of packages.
-const module = "isthmus.dev/isthmus/"
 
 // slow is how long a test takes that gets a line of its own.
 const slow = 200 * time.Millisecond
