@@ -1,0 +1,9 @@
+// Package crd holds the definitions of the kinds in api/v1alpha1, made from their Go types.
+package crd
+
+import "embed"
+
+// Files are the definitions, a file each.
+//
+//go:embed *.yaml
+var Files embed.FS
