@@ -288,12 +288,16 @@ func (d *decider) reportForPods() {
 	}
 	var rules []string
 	for _, kind := range carriedForPods {
-		if slices.ContainsFunc(d.want.refs, func(ref Translated) bool { return ref.ForPods && ref.From.Kind == kind }) {
+		if slices.ContainsFunc(d.want.refs, func(ref Translated) bool { return ref.ForPods && ref.From.kind() == kind }) {
 			rules = append(rules, fmt.Sprintf("{apiVersion: v1, kind: %s, direction: toHost}", kind))
 		}
 	}
-	d.out.Events = append(d.out.Events, Event{true, ReasonPatchFailed, fmt.Sprintf("refers to what no rule carries, and vCluster itself only where a pod uses it: %s; add a rule like %s, or annotate the object %s: \"true\"",
-		text, strings.Join(rules, " and "), forceSync)})
+	message := fmt.Sprintf("refers to what no rule carries, and vCluster itself only where a pod uses it: %s; add a rule like %s, or annotate the object %s: \"true\"",
+		text, strings.Join(rules, " and "), forceSync)
+	if slices.ContainsFunc(d.want.refs, func(ref Translated) bool { return ref.ForPods && ref.From.Implied != "" }) {
+		message += " (the kind is told by the name of the field; what the host makes itself needs neither)"
+	}
+	d.out.Events = append(d.out.Events, Event{true, ReasonPatchFailed, message})
 }
 
 // AbsentGrace is how long an object that a twin refers to may come after it: what is applied together does not arrive

@@ -50,3 +50,26 @@ func TestDefaultsOfTheOwnershipPage(t *testing.T) {
 		}
 	}
 }
+
+// The page about virtual clusters shows what the name of a field tells.
+func TestFieldKindsOfTheVirtualClustersPage(t *testing.T) {
+	text, err := os.ReadFile("../../docs/virtual-clusters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, ok := strings.Cut(string(text), "| the field's name ends in | ")
+	shown, _, end := strings.Cut(shown, "\n\n")
+	if !ok || !end {
+		t.Fatal("the page has no such table")
+	}
+	for _, row := range fieldKinds {
+		if !strings.Contains(shown, "`"+row.words+"`") {
+			t.Errorf("it does not name %s", row.words)
+		}
+	}
+	for _, ending := range fieldEndings {
+		if singular := strings.TrimSuffix(ending, "s"); singular != "" && !strings.Contains(shown, "`"+singular+"`") {
+			t.Errorf("it does not name %s", ending)
+		}
+	}
+}

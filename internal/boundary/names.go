@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -34,7 +35,7 @@ func WithoutKinds(naming Naming) Naming {
 		n.Kinds = nil
 		return n
 	case VirtualClusterNaming:
-		n.Kinds = nil
+		n.Kinds, n.Copied = nil, nil
 		return n
 	}
 	return naming
@@ -97,6 +98,8 @@ type VirtualClusterNaming struct {
 	Cluster VirtualCluster
 	// Kinds are the kinds that cross by any rule.
 	Kinds Kinds
+	// Copied are the kinds of which objects come from the host as copies.
+	Copied map[schema.GroupKind]bool
 }
 
 var _ Naming = VirtualClusterNaming{}
@@ -129,7 +132,7 @@ func (n VirtualClusterNaming) Targets(rule *Rule, _ string) []string {
 
 // Translator implements Naming.
 func (n VirtualClusterNaming) Translator(rule *Rule, resolve Resolver) Translator {
-	return VirtualNames{Cluster: n.Cluster, Shared: rule.HostNamespace, Kinds: n.Kinds, Resolve: resolve}
+	return VirtualNames{Cluster: n.Cluster, Shared: rule.HostNamespace, Kinds: n.Kinds, Copied: n.Copied, Resolve: resolve}
 }
 
 // Mark implements Naming.

@@ -150,6 +150,8 @@ func (s *patchStep) add(patch Patch) error {
 type patchNode struct {
 	// patch wins at this very place; nil: none does.
 	patch *Patch
+	// implies is the core kind that the name of the field implies of a reference here; empty: none.
+	implies string
 	// fields are those that something is to be done in, in the order of their names.
 	fields []patchField
 	// each is for the items of a list that have no entry in items; nil: nothing is to be done in them.
@@ -194,17 +196,17 @@ func (n *patchNode) item(index int) *patchNode {
 	return n.each
 }
 
-// RefersByKind reports whether a rule's references name kinds, so that what becomes of them depends on which cross.
-func (r *Rule) RefersByKind() bool { return r.Patches != nil && r.Patches.content.has(RewriteRef) }
+// RefersByKind reports whether a rule's references name kinds, or fields that imply some, so that what becomes of them, or
+// is told of them, depends on which cross.
+func (r *Rule) RefersByKind() bool { return r.Patches != nil && r.Patches.content.refersByKind() }
 
-// has reports whether a patch of a type wins anywhere at or below a node.
-func (n *patchNode) has(patchType PatchType) bool {
+func (n *patchNode) refersByKind() bool {
 	if n == nil {
 		return false
 	}
-	return n.patchType() == patchType || n.each.has(patchType) ||
-		slices.ContainsFunc(n.fields, func(f patchField) bool { return f.node.has(patchType) }) ||
-		slices.ContainsFunc(sortedInts(n.items), func(i int) bool { return n.items[i].has(patchType) })
+	return n.patchType() == RewriteRef || n.implies != "" || n.each.refersByKind() ||
+		slices.ContainsFunc(n.fields, func(f patchField) bool { return f.node.refersByKind() }) ||
+		slices.ContainsFunc(sortedInts(n.items), func(i int) bool { return n.items[i].refersByKind() })
 }
 
 // leaf reports whether nothing is to be done below.
@@ -226,7 +228,7 @@ func (r *resolver) node(steps []*patchStep) *patchNode {
 			continue
 		}
 		if node.patch == nil {
-			node.patch = step.patch
+			node.patch, node.implies = step.patch, step.patch.impliedKind()
 		}
 		if step.patch.Type.whole() {
 			steps = steps[:i+1]

@@ -13,15 +13,25 @@ type Reference struct {
 	Group, Kind string
 	// GroupKnown tells the core group, which is empty, from a group that the reference does not state.
 	GroupKnown bool
+	// Implied is the core kind that the name of the reference's field implies, where it states no kind (fieldKinds).
+	Implied string
 	// Namespace is empty for a cluster-scoped object.
 	Namespace, Name string
+}
+
+// kind returns the kind that the reference states or implies; empty: neither.
+func (r Reference) kind() string {
+	if r.Kind == "" {
+		return r.Implied
+	}
+	return r.Kind
 }
 
 // describe writes the reference for messages.
 func (r Reference) describe() string {
 	name := FormatName(types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
-	if r.Kind != "" {
-		name = r.Kind + " " + name
+	if kind := r.kind(); kind != "" {
+		name = kind + " " + name
 	}
 	return name
 }
@@ -221,7 +231,10 @@ type VirtualNames struct {
 	Shared string
 	// Kinds are the kinds that cross.
 	Kinds Kinds
-	// Resolve tells about their objects.
+	// Copied are the kinds of which objects come from the host as copies: what a field's name takes for one of them may be
+	// made there.
+	Copied map[schema.GroupKind]bool
+	// Resolve tells about the objects of Kinds.
 	Resolve Resolver
 }
 
@@ -250,7 +263,11 @@ func (t VirtualNames) Object(ref Reference) Target {
 	default:
 		target.Namespace, target.Name = host, t.Cluster.HostName(ref.Namespace, ref.Name)
 	}
-	if !crosses {
+	switch {
+	case crosses:
+	case ref.Kind == "" && ref.Group == "":
+		return t.implied(target, ref)
+	default:
 		target.Dangling = ref.Kind != "" && ref.Group != ""
 		target.ForPods = contains(carriedForPods, ref.Kind) && ref.Group == ""
 		return target

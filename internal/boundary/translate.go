@@ -191,7 +191,7 @@ func withItem(copied, original []any, index int, value any) []any {
 
 // name translates a string that names an object in the source's namespace, or in the one that a sibling names (X2).
 func (w *translation) name(n *patchNode, name string, in map[string]any) any {
-	ref, stated := Reference{Namespace: w.source.Namespace, Name: name}, false
+	ref, stated := Reference{Implied: n.implies, Namespace: w.source.Namespace, Name: name}, false
 	if !n.patch.ofAnnotation() { // annotations are no siblings
 		if sibling, ok := in["namespace"].(string); ok && sibling != "" {
 			ref.Namespace, stated = sibling, true
@@ -227,6 +227,9 @@ func (w *translation) reference(n *patchNode, object map[string]any) (any, *wron
 	ref := Reference{Namespace: namespace, Name: name}
 	ref.Kind, _ = object["kind"].(string)
 	ref.Group, ref.GroupKnown = groupOf(object)
+	if ref.Kind == "" && ref.Group == "" {
+		ref.Implied = n.implies
+	}
 	stated := namespace != ""
 	if !stated {
 		ref.Namespace = w.source.Namespace

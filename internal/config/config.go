@@ -10,6 +10,7 @@ import (
 	"reflect"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"isthmus.dev/isthmus/internal/boundary"
 )
@@ -140,7 +141,18 @@ func (c *Config) Naming(direction boundary.Direction, local string) boundary.Nam
 	case !virtual:
 		return boundary.SameName{Pairs: c.Namespaces, Origin: local, Kinds: c.placements()}
 	}
-	return boundary.VirtualClusterNaming{Cluster: c.VirtualCluster, Kinds: c.placements()}
+	return boundary.VirtualClusterNaming{Cluster: c.VirtualCluster, Kinds: c.placements(), Copied: c.copied()}
+}
+
+// copied returns the kinds of which objects come from the remote side as copies, under names of their own.
+func (c *Config) copied() map[schema.GroupKind]bool {
+	kinds := map[schema.GroupKind]bool{}
+	for _, rule := range c.Rules {
+		if rule.Direction == boundary.FromRemote && rule.Mode != boundary.ModeMirror {
+			kinds[rule.Kind.GroupKind()] = true
+		}
+	}
+	return kinds
 }
 
 // placements says where the objects of each kind are that a reference may name. A copy of a host's object may have any

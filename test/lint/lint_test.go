@@ -17,6 +17,8 @@ func TestCheck(t *testing.T) {
 		{"Kubernetes in its own module", "controlplane/go.mod", "require k8s.io/kubernetes v1.2.3\n", ""},
 		{"not formatted", "x.go", "package  x\n", "x.go:1: is not formatted"},
 		{"not Go", "x.go", "pakcage x\n", "x.go:1: does not parse"},
+		{"a merge", "x.md", "one\n" + strings.Repeat("<", 7) + " HEAD\ntwo\n", "x.md:2: has both sides of a merge"},
+		{"a heading", "x.md", "one\n=======\n", ""},
 		{"binary", "x.bin", "\x00" + registry, ""},
 	}
 	for _, tt := range tests {

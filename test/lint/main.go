@@ -1,6 +1,6 @@
 // Command lint checks what no linter of others does, over all files of the repository: Go files are formatted, no file
-// names a package registry's host or a path of somebody's machine, and Kubernetes itself is required by the module in
-// controlplane/ alone.
+// names a package registry's host or a path of somebody's machine, or holds both sides of a merge, and Kubernetes itself
+// is required by the module in controlplane/ alone.
 //
 //	go run ./test/lint
 package main
@@ -58,6 +58,7 @@ var hosts = [][]string{
 var (
 	hostPattern = compileHosts()
 	machinePath = regexp.MustCompile(`(?m)(?:^|[\s"'` + "`" + `(=:,])/(?:root|home|work|Users)/[\w.]`)
+	undone      = regexp.MustCompile(`(?m)^(?:<{7}|>{7}) `)
 	kubernetes  = regexp.MustCompile(`(?m)^\s*(?:require\s+)?k8s\.io/kubernetes\s+v`)
 )
 
@@ -83,6 +84,9 @@ func check(path string, content []byte) (problems []string) {
 	}
 	if at := machinePath.FindIndex(content); at != nil {
 		problem(at[1]-1, "names a path of somebody's machine: %s", strings.TrimSpace(string(content[at[0]:at[1]])))
+	}
+	if at := undone.FindIndex(content); at != nil {
+		problem(at[0], "has both sides of a merge: keep one")
 	}
 	if path == "go.mod" {
 		if at := kubernetes.FindIndex(content); at != nil {
