@@ -36,10 +36,13 @@ func always(o Options) []need {
 		needs = append(needs, need{resource: "events", verbs: create, namespace: o.Home})
 	}
 	if o.Side == Local {
-		needs = append(needs, need{
-			// The ledger is created by apply, so that its name is known and the grant can name it.
-			resource: "configmaps", names: []string{boundary.OwnName(o.Instance)}, verbs: []string{"get", "create", "patch", "update"}, namespace: o.Namespace,
-		})
+		// The ledger is created by apply, so that its name is known and the grant can name it.
+		ledger := need{resource: "configmaps", names: []string{boundary.OwnName(o.Instance)}, verbs: []string{"get", "create", "patch", "update"}, namespace: o.Namespace}
+		if o.ledgers {
+			// They come and go with the remotes.
+			ledger.names, ledger.verbs = nil, append(ledger.verbs, "delete")
+		}
+		needs = append(needs, ledger)
 		if o.LeaderElect {
 			needs = append(needs, need{
 				group: "coordination.k8s.io", resource: "leases", names: []string{boundary.OwnName(o.Instance)}, verbs: []string{"get", "create", "patch", "update"}, namespace: o.Namespace,
@@ -76,7 +79,7 @@ func needsOf(o Options, rule *boundary.Rule, resource Resource, where place) []n
 		}
 		return needs
 	}
-	createNamespaces := o.CreateNamespaces || rule.Direction == boundary.FromRemote
+	createNamespaces := !o.NamespacesGiven && (o.CreateNamespaces || rule.Direction == boundary.FromRemote)
 	needs = append(needs, need{
 		group: group, resource: resource.Name, verbs: slices.Concat(watch, write),
 		// A Role can't be there before its namespace is.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
@@ -23,6 +24,11 @@ func allowed(t fataler, o Options) grantSet {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return granted(t, objects)
+}
+
+// granted reads back what objects allow.
+func granted(t fataler, objects []runtime.Object) grantSet {
 	set := grantSet{}
 	read := func(namespace string, rules []rbacv1.PolicyRule) {
 		for _, rule := range rules {

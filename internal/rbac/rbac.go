@@ -30,6 +30,8 @@ type Options struct {
 	Naming func(boundary.Direction) boundary.Naming
 	// CreateNamespaces says whether missing counterparts are created.
 	CreateNamespaces bool
+	// NamespacesGiven says that the rules' namespaces are there before the rules, so that these create none.
+	NamespacesGiven bool
 	// Events says whether Events are written on the sources.
 	Events bool
 	// Side is the cluster that the roles are for.
@@ -48,6 +50,10 @@ type Options struct {
 	Subject Subject
 	// Resources finds the resource of a kind; nil guesses (Guess).
 	Resources func(schema.GroupVersionKind) (Resource, error)
+
+	// extra is what is needed besides, and ledgers says that there is a ledger for each remote, whose names are not known.
+	extra   []need
+	ledgers bool
 }
 
 // Subject is a user, or else a service account.
@@ -93,7 +99,7 @@ func grantsFor(o Options) (grantSet, error) {
 		}
 	}
 	grants := grantSet{}
-	for _, n := range always(o) {
+	for _, n := range append(always(o), o.extra...) {
 		grants.add(n, place{})
 	}
 	for _, rule := range o.Rules {
