@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"cmp"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -8,12 +10,26 @@ import (
 // NamespaceRequestFinalizer keeps a NamespaceRequest until the namespace that it made, and the rights there, are gone.
 const NamespaceRequestFinalizer = "isthmus.dev/namespace-request"
 
+// ConsumerFinalizer keeps a Consumer until all its rights are removed: once it is gone, it is out.
+const ConsumerFinalizer = "isthmus.dev/consumer"
+
 // ConsumerNamespacePrefix and a consumer's name are the name of its own namespace on the provider, where its
 // NamespaceRequests are.
 const ConsumerNamespacePrefix = "isthmus-consumer-"
 
 // GiveToAnnotation, on a namespace that its owner made, names the consumer that may have it (N4).
 const GiveToAnnotation = "isthmus.dev/give-to"
+
+// ConsentAnnotation, on a consumer's namespace on the provider, says how it became that: ConsentCreated or ConsentGiven.
+const ConsentAnnotation = "isthmus.dev/consent"
+
+// The values of ConsentAnnotation.
+const (
+	// ConsentCreated: the provider's controller created the namespace, and deletes it with its NamespaceRequest.
+	ConsentCreated = "Created"
+	// ConsentGiven: its owner gave it, and has it back when its NamespaceRequest goes.
+	ConsentGiven = "Given"
+)
 
 // Consumer is somebody that a provider lets in: who it is, which kinds it may write, and in which namespaces. It is written
 // by the provider's operator. Its name is the consumer's cluster ID.
@@ -61,9 +77,12 @@ type Subject struct {
 	Kind string `json:"kind"`
 	// +required
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
 	Name string `json:"name"`
 	// Namespace of a ServiceAccount.
 	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Namespace string `json:"namespace,omitempty"`
 }
 
@@ -94,11 +113,16 @@ type AllowedResources struct {
 	// API group; empty: the core group.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`
 	Group string `json:"group,omitempty"`
-	// Plurals, in lower case; "*" stands for all of the group.
+	// Plurals, in lower case, without subresources; "*" stands for all of the group. The core group's namespaces are never
+	// given: who may change a namespace may change whose it is.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^(\*|[a-z]([-a-z0-9]*[a-z0-9])?)$`
 	Resources []string `json:"resources"`
 	// Write (which holds Read), or Read.
 	// +optional
@@ -112,8 +136,11 @@ type AllowedNamespaces struct {
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9*?]([-a-z0-9*?]*[a-z0-9*?])?$`
 	Patterns []string `json:"patterns"`
-	// How many at once.
+	// How many at once. A lower number takes none away: it bars new ones.
 	// +optional
 	// +kubebuilder:default=100
 	// +kubebuilder:validation:Minimum=0
@@ -182,22 +209,43 @@ type NamespaceRequestSpec struct {
 type SourceNamespace struct {
 	// Name of the namespace.
 	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// UID of the consumer's namespace kube-system.
 	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$`
 	ClusterUID string `json:"clusterUID"`
+	// Instance of the Isthmus that asks, of which a cluster may have several.
+	// +optional
+	// +kubebuilder:default=controller
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Instance string `json:"instance,omitempty"`
 }
 
 // RequestedResource is a kind that is to cross.
 type RequestedResource struct {
+	// API group; empty: the core group.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`
 	Group string `json:"group,omitempty"`
+	// Plural, in lower case, without a subresource.
 	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	Resource string `json:"resource"`
 	// Write, for twins, or Read, for what is mirrored.
 	// +optional
 	// +kubebuilder:default=Write
 	Access CrossingAccess `json:"access,omitempty"`
+}
+
+// Compare orders resources by group, plural and access.
+func (r RequestedResource) Compare(o RequestedResource) int {
+	return cmp.Or(cmp.Compare(r.Group, o.Group), cmp.Compare(r.Resource, o.Resource), cmp.Compare(r.Access, o.Access))
 }
 
 // The reasons of a NamespaceRequest's Ready.
