@@ -26,6 +26,17 @@ const (
 	ReasonSameCluster  = "SameCluster" // another RemoteCluster is this physical cluster, or it is the local one
 	ReasonReplaced     = "Replaced"    // another cluster answers than the one that was known
 	ReasonUnhealthy    = "ControlPlaneUnhealthy"
+	ReasonLost         = "ConnectionLost"
+	ReasonPlugin       = "CredentialPlugin" // the access plugin failed, or returned nothing usable
+	ReasonUnavailable  = "Unavailable"      // something answers, but no API server behind it
+	ReasonUnknown      = "Unknown"
+	ReasonConnecting   = "Connecting" // not known yet
+)
+
+// The reasons of KindsServed.
+const (
+	ReasonAllServed = "AllServed"
+	ReasonNotServed = "NotServed"
 )
 
 // RemoteClusterFinalizer keeps a RemoteCluster until nothing of ours is left there, or ReleaseAnnotation lets it go.

@@ -24,6 +24,8 @@ type Options struct {
 	// Content is a kubeconfig that is in no file; it takes the place of Kubeconfig. The files that it names are read again as
 	// those of other kubeconfigs are.
 	Content []byte
+	// Source, if set, says how the cluster is reached, and takes the place of Kubeconfig, Content and Context.
+	Source Source
 	// Context names a context of the kubeconfig; empty means the one that is current when Connect reads it. A later
 	// change of the current context alone moves nothing.
 	Context string
@@ -37,6 +39,12 @@ type Options struct {
 	// Gate, if set, is asked before each write; an error is why it must not be sent. See Ungated.
 	Gate func() error
 }
+
+// Source returns how a cluster is reached, as of now, or why that can't be told; then what it said before stays in use. It is
+// asked as often as a kubeconfig would be read, also from several goroutines, and should answer at once; with refused, because the server or its certificate
+// did not fit what it said last, so that it is worth a look at where it knows it from. Its answer is not changed, and
+// that of two answers with the same content the second one changes nothing is for the Cluster to see.
+type Source func(refused bool) (*rest.Config, error)
 
 // Cluster reaches one cluster. All its methods may be called from several goroutines.
 type Cluster struct {
@@ -56,7 +64,7 @@ func Connect(o Options) (*Cluster, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	log = log.With("cluster", o.Role)
-	rt, err := newReloading(&source{path: o.Kubeconfig, content: o.Content, context: o.Context, userAgent: o.UserAgent}, log, newHealth(o, log))
+	rt, err := newReloading(&source{live: o.Source, path: o.Kubeconfig, content: o.Content, context: o.Context, userAgent: o.UserAgent}, log, newHealth(o, log))
 	if err != nil {
 		return nil, fmt.Errorf("%s cluster: %w", o.Role, err)
 	}
@@ -101,6 +109,12 @@ func (c *Cluster) Server() string { return c.transport.current.Load().server.Str
 // Epoch changes whenever the configuration was read anew and differed; whoever remembers something of the cluster that
 // depends on who answers (its UID) asks again when it does.
 func (c *Cluster) Epoch() int64 { return c.transport.epoch.Load() }
+
+// Look reads the configuration at once, for who knows that it has changed.
+func (c *Cluster) Look() { c.transport.lookNow() }
+
+// Close ends what is in flight and lets the connections go. A closed Cluster is not used again.
+func (c *Cluster) Close() { c.transport.current.Load().retire(true) }
 
 // Dynamic returns the client for objects of any kind. It answers at once with what the server said: 429 and 5xx are not
 // retried inside, so that the caller's own backoff (and Retry-After, see apierrors.SuggestsClientDelay) decides.

@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/version"
 )
 
 // ErrNotServed says that the server serves no such group, version or kind.
@@ -45,6 +48,51 @@ func (c *Cluster) Resource(ctx context.Context, gvk schema.GroupVersionKind) (Re
 		return Resource{}, fmt.Errorf("%s cluster: kind %s of %s: %w", c.role, gvk.Kind, gvk.GroupVersion(), ErrNotServed)
 	}
 	return r, nil
+}
+
+// Serves asks the server, live, whether it serves a resource in a version. An error means that it can't be asked.
+func (c *Cluster) Serves(ctx context.Context, gvr schema.GroupVersionResource) (bool, error) {
+	list := &metav1.APIResourceList{}
+	err := c.clientset.Discovery().RESTClient().Get().AbsPath(groupPath(gvr.GroupVersion())).Do(ctx).Into(list)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s cluster: asking what %s serves: %w", c.role, gvr.GroupVersion(), err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == gvr.Resource }), nil
+}
+
+// Versions asks the server, live, in which versions it serves a group, the preferred one first; none: it does not.
+func (c *Cluster) Versions(ctx context.Context, group string) ([]string, error) {
+	answer := &metav1.APIGroup{}
+	err := c.clientset.Discovery().RESTClient().Get().AbsPath("/apis/" + group).Do(ctx).Into(answer)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cluster: asking for the versions of %s: %w", c.role, group, err)
+	}
+	versions := []string{answer.PreferredVersion.Version}
+	for _, v := range answer.Versions {
+		if v.Version != versions[0] {
+			versions = append(versions, v.Version)
+		}
+	}
+	return versions, nil
+}
+
+// Version asks the server, live, which version of Kubernetes it is.
+func (c *Cluster) Version(ctx context.Context) (string, error) {
+	answer := &version.Info{}
+	body, err := c.clientset.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(body, answer)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s cluster: asking for its version: %w", c.role, err)
+	}
+	return answer.GitVersion, nil
 }
 
 // pick finds the kind in what a group and version serve. Should several resources serve it, one that can be listed is

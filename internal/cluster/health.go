@@ -16,6 +16,8 @@ type Health struct {
 	Reached bool
 	// Since is when Reached, or the reason in Err, changed last; zero before the first answer.
 	Since time.Time
+	// Seen is when a request told something about the connection last.
+	Seen time.Time
 	// Err says why the cluster is not reached; nil if it is, and before the first answer. Reason tells its kind.
 	Err error
 }
@@ -61,10 +63,14 @@ func (h *health) observe(ctx context.Context, host string, resp *http.Response, 
 	defer h.telling.Unlock()
 	last := h.get()
 	first := last.Since.IsZero()
+	now := h.now()
 	if !first && next.Reached == last.Reached && Reason(next.Err) == Reason(last.Err) {
+		h.mu.Lock()
+		h.last.Seen = now
+		h.mu.Unlock()
 		return
 	}
-	next.Since = h.now()
+	next.Since, next.Seen = now, now
 	h.mu.Lock()
 	h.last = next
 	h.mu.Unlock()

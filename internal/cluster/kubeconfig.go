@@ -20,6 +20,7 @@ import (
 
 // source is where the configuration of a cluster is read from, as often as need be.
 type source struct {
+	live      Source // instead of path and content
 	path      string // "": the pod's own
 	content   []byte // of a kubeconfig that is in no file, instead of path
 	context   string // "": the current one at the first reading
@@ -35,15 +36,20 @@ type settings struct {
 	digest [sha256.Size]byte
 }
 
-// read reads the source. The error says what is wrong with which file; on an error nothing of the source changes.
-func (s *source) read() (*settings, error) {
-	hash := sha256.New()
+// read reads the source; refused: because what it said last was refused. The error says what is wrong with which file;
+// on an error nothing of the source changes.
+func (s *source) read(refused bool) (*settings, error) {
 	var config *rest.Config
 	var err error
-	if s.path == "" && s.content == nil {
+	switch {
+	case s.live != nil:
+		if config, err = s.live(refused); err == nil {
+			config = rest.CopyConfig(config)
+		}
+	case s.path == "" && s.content == nil:
 		config, err = inCluster()
-	} else {
-		config, err = s.fromFile(hash.Write)
+	default:
+		config, err = s.fromFile()
 	}
 	if err != nil {
 		return nil, err
@@ -51,10 +57,6 @@ func (s *source) read() (*settings, error) {
 	config.UserAgent = s.userAgent
 	if err := inlineFiles(config); err != nil {
 		return nil, s.name(err)
-	}
-	for _, part := range [][]byte{config.CAData, config.CertData, config.KeyData, []byte(config.BearerToken), []byte(config.Host)} {
-		fmt.Fprintf(hash, "%d:", len(part))
-		hash.Write(part)
 	}
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -65,13 +67,17 @@ func (s *source) read() (*settings, error) {
 		config.ExecProvider.StdinUnavailable = true
 	}
 	out := &settings{config: config, server: server}
-	hash.Sum(out.digest[:0])
+	if out.digest, err = digest(config); err != nil {
+		return nil, s.name(err)
+	}
 	return out, nil
 }
 
 // name says which configuration an error is about.
 func (s *source) name(err error) error {
 	switch {
+	case s.live != nil:
+		return err
 	case s.content != nil:
 		return fmt.Errorf("the kubeconfig that was handed over: %w", err)
 	case s.path == "":
@@ -93,7 +99,7 @@ func inCluster() (*rest.Config, error) {
 
 // fromFile reads the kubeconfig by hand: client-go's deferred loader takes an empty file for "use the pod's own
 // configuration", which would be another cluster.
-func (s *source) fromFile(hash func([]byte) (int, error)) (*rest.Config, error) {
+func (s *source) fromFile() (*rest.Config, error) {
 	content := s.content
 	if content == nil {
 		var err error
@@ -101,7 +107,6 @@ func (s *source) fromFile(hash func([]byte) (int, error)) (*rest.Config, error) 
 			return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 		}
 	}
-	_, _ = hash(content)
 	file, err := clientcmd.Load(content)
 	if err != nil {
 		return nil, s.name(fmt.Errorf("is not valid: %w", err))

@@ -41,7 +41,7 @@ type reloading struct {
 }
 
 func newReloading(s *source, log *slog.Logger, h *health) (*reloading, error) {
-	first, err := s.read()
+	first, err := s.read(false)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,15 @@ func (t *reloading) look() {
 	}
 	defer t.mu.Unlock()
 	if now := t.now(); now.Sub(t.looked) >= lookEvery {
-		t.read(now)
+		t.read(now, false)
 	}
+}
+
+// lookNow reads the configuration whether that is due or not.
+func (t *reloading) lookNow() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.read(t.now(), false)
 }
 
 // afterRefusal returns the connection to repeat a refused request on, and whether there is any point in it.
@@ -121,7 +128,7 @@ func (t *reloading) afterRefusal(used *connection, resp *http.Response) (*connec
 	}
 	if now.Sub(t.afterRefuse) >= failureGap {
 		t.afterRefuse = now
-		t.read(now)
+		t.read(now, true)
 	}
 	if conn := t.current.Load(); conn != used {
 		return conn, true
@@ -142,10 +149,10 @@ func (t *reloading) learn(conn *connection, resp *http.Response) {
 
 // read reads the configuration and changes over if it differs. One that can't be read leaves everything as it is: it
 // may be half-written. The caller holds the lock.
-func (t *reloading) read(now time.Time) {
+func (t *reloading) read(now time.Time, refused bool) {
 	t.looked = now
 	old := t.current.Load()
-	next, err := t.source.read()
+	next, err := t.source.read(refused)
 	var conn *connection
 	if err == nil {
 		if next.digest == old.digest {
@@ -164,7 +171,7 @@ func (t *reloading) read(now time.Time) {
 	t.broken = ""
 	t.current.Store(conn)
 	t.epoch.Add(1)
-	moved := conn.server.String() != old.server.String()
+	moved := conn.destination() != old.destination()
 	old.retire(moved)
 	t.log.Info("The configuration changed and was read again", "server", conn.server.String(), "serverChanged", moved)
 }

@@ -29,25 +29,34 @@ const (
 // ends. It goes on after every failure, and tells of each kind of failure once, at level.
 func (c *Cluster) watchMetadata(ctx context.Context, gvr schema.GroupVersionResource, name string, store cache.ReflectorStore, level slog.Level) {
 	client := c.metadata.Resource(gvr)
-	narrow := func(o metav1.ListOptions) metav1.ListOptions {
-		if name != "" {
-			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
-		}
-		if o.ResourceVersion == "0" && !o.Watch {
-			o.ResourceVersion = "" // "0" may be answered with a past state, in which something is absent that is there
-		}
-		return o
-	}
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, narrow(o))
+			return client.List(ctx, narrow(o, name))
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return client.Watch(ctx, narrow(o))
+			return client.Watch(ctx, narrow(o, name))
 		},
 	}
-	reflector := cache.NewReflectorWithOptions(lw, &metav1.PartialObjectMetadata{}, store, cache.ReflectorOptions{
-		Name:            c.role + " " + gvr.Resource,
+	c.keepWatching(ctx, lw, &metav1.PartialObjectMetadata{}, gvr, name, store, func(err error) {
+		c.log.Log(ctx, level, "Watching failed and is tried again", "resource", gvr.GroupResource().String(), "name", name, "reason", Reason(err), "error", err)
+	})
+}
+
+// narrow makes a list or a watch one of the object called name, unless that is empty, as the server has it now.
+func narrow(o metav1.ListOptions, name string) metav1.ListOptions {
+	if name != "" {
+		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
+	}
+	if o.ResourceVersion == "0" && !o.Watch {
+		o.ResourceVersion = "" // "0" may be answered with a past state, in which something is absent that is there
+	}
+	return o
+}
+
+// keepWatching keeps store in step with what lw lists until ctx ends, and tells failed of each kind of failure once.
+func (c *Cluster) keepWatching(ctx context.Context, lw cache.ListerWatcher, expected any, gvr schema.GroupVersionResource, name string, store cache.ReflectorStore, failed func(error)) {
+	reflector := cache.NewReflectorWithOptions(lw, expected, store, cache.ReflectorOptions{
+		Name:            c.role + " " + gvr.Resource + " " + name,
 		TypeDescription: gvr.Resource,
 		Backoff:         &wait.Backoff{Duration: retryFirst, Cap: retryMost, Factor: 2, Jitter: 0.5, Steps: math.MaxInt32},
 	})
@@ -67,7 +76,7 @@ func (c *Cluster) watchMetadata(ctx context.Context, gvr schema.GroupVersionReso
 		}
 		if reason := Reason(err); reason != told && err != nil {
 			told = reason
-			c.log.Log(ctx, level, "Watching failed and is tried again", "resource", gvr.GroupResource().String(), "name", name, "reason", reason, "error", err)
+			failed(err)
 		}
 		select {
 		case <-ctx.Done():

@@ -159,7 +159,7 @@ func (d *decoder) unknown(key *yaml.Node, fields []Field, p *field.Path) {
 		}
 	}
 	path := child(p, key.Value).String()
-	if places := placesOf(key.Value); len(places) == 1 && places[0] == "" {
+	if places := placesOf(d.format.root, key.Value); len(places) == 1 && places[0] == "" {
 		d.add(place(key), path, "unknown field here, it belongs at the top level")
 	} else if len(places) > 0 {
 		d.add(place(key), path, "unknown field here, it belongs in %s", oneOf(places))
@@ -187,7 +187,7 @@ func (d *decoder) decodeScalar(n *yaml.Node, v reflect.Value, p *field.Path, f F
 		} else {
 			d.errorf(p, "unknown value %s, expected %s", show(n.Value), oneOf(f.Enum))
 		}
-	case f.Name != "" && v.Kind() == reflect.String && value.String() == "":
+	case f.Name != "" && v.Kind() == reflect.String && value.String() == "" && !f.Empty:
 		d.errorf(p, "is an empty string: give it a value, or remove the key")
 	case f.Max > 0 && (value.Int() < int64(f.Min) || value.Int() > int64(f.Max)):
 		d.errorf(p, "is %s: expected %s", describe(n), expected(f.Type, f))

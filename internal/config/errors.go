@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -59,10 +60,21 @@ type report struct {
 	keys   map[string]position // of a map's key at a path
 	errs   Errors
 	faulty map[string]bool // paths at or under which something is wrong
+	format format
 }
 
+// format is what messages say of the file format as such.
+type format struct {
+	root  reflect.Type
+	least string // what the shortest file holds
+	what  string // it is a list of these
+	list  string // under this key
+}
+
+var rules = format{root: reflect.TypeFor[File](), least: "`version: v1`", what: "rules", list: "syncResources"}
+
 func newReport(file string) *report {
-	return &report{file: file, values: map[string]position{}, keys: map[string]position{}, faulty: map[string]bool{}}
+	return &report{file: file, format: rules, values: map[string]position{}, keys: map[string]position{}, faulty: map[string]bool{}}
 }
 
 // add notes a fault at a position.

@@ -24,6 +24,8 @@ type Field struct {
 	Pattern string
 	// Example is a value, in YAML.
 	Example string
+	// Empty strings are values.
+	Empty bool
 	// Plugin marks a key for vCluster plugins alone.
 	Plugin bool
 	index  int
@@ -48,6 +50,7 @@ func Fields(t reflect.Type) []Field {
 			MinItems: number(f.Tag.Get("minItems")),
 			Pattern:  f.Tag.Get("pattern"),
 			Example:  f.Tag.Get("example"),
+			Empty:    f.Tag.Get("empty") == "true",
 			Plugin:   f.Tag.Get("plugin") == "true",
 			index:    i,
 		})
@@ -85,8 +88,8 @@ func setDefaults(v reflect.Value) {
 	}
 }
 
-// placesOf lists where in the file a key of this name is known, for a hint to who put it elsewhere.
-func placesOf(name string) []string {
+// placesOf lists where in a file with this root a key of this name is known, for a hint to who put it elsewhere.
+func placesOf(root reflect.Type, name string) []string {
 	var places []string
 	var walk func(t reflect.Type, at string)
 	walk = func(t reflect.Type, at string) {
@@ -103,6 +106,6 @@ func placesOf(name string) []string {
 			}
 		}
 	}
-	walk(reflect.TypeFor[File](), "")
+	walk(root, "")
 	return places
 }

@@ -25,13 +25,13 @@ func readTree(data []byte, r *report) *yaml.Node {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	first, err := nextDocument(decoder)
 	if errors.Is(err, io.EOF) || err == nil && isNull(first) {
-		r.add(position{1, 1}, "", "the file is empty: expected at least `version: v1`")
+		r.add(position{1, 1}, "", "the file is empty: expected at least %s", r.format.least)
 		return nil
 	}
 	if err == nil {
 		var second *yaml.Node
 		if second, err = nextDocument(decoder); err == nil {
-			r.add(position{second.Line, second.Column}, "", "a second YAML document starts here: expected one; put all rules under one syncResources")
+			r.add(position{second.Line, second.Column}, "", "a second YAML document starts here: expected one; put all %s under one %s", r.format.what, r.format.list)
 			return nil
 		}
 	}

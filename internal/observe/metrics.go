@@ -158,6 +158,13 @@ func (m *Metrics) SetReachable(side string, reachable bool) {
 	}
 }
 
+// RemoveReachable forgets a remote that no longer exists.
+func (m *Metrics) RemoveReachable(side string) {
+	if m != nil {
+		m.reachable.DeleteLabelValues(side)
+	}
+}
+
 // SetFaulty tells whether nothing crosses because the configuration can't be run.
 func (m *Metrics) SetFaulty(faulty bool) {
 	if m != nil {

@@ -1,0 +1,460 @@
+//go:build unix
+
+package remotecluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/go-logr/logr"
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/config/crd"
+	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/cluster/access"
+	"isthmus.dev/isthmus/internal/controlplane"
+	"isthmus.dev/isthmus/internal/observe"
+)
+
+// patience is how long a test waits for what must come, on a machine that may be slow.
+const patience = 90 * time.Second
+
+const namespace = "isthmus-system"
+
+// localRole is all that Remotes needs in its own cluster, and remoteRole all that it needs on a remote.
+const localRole = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: isthmus-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: remotes}
+rules:
+- {apiGroups: [isthmus.dev], resources: [remoteclusters], verbs: [get, list, watch, patch]}
+- {apiGroups: [isthmus.dev], resources: [remoteclusters/status], verbs: [patch]}
+- {apiGroups: [multicluster.x-k8s.io], resources: [clusterprofiles], verbs: [get, list, watch]}
+- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], resourceNames: [clusterprofiles.multicluster.x-k8s.io], verbs: [list, watch]}
+- {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
+- {apiGroups: [""], resources: [events], verbs: [create, patch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: remotes}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: remotes}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: isthmus}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: remotes, namespace: isthmus-system}
+rules:
+- {apiGroups: [""], resources: [secrets], verbs: [get, list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: remotes, namespace: isthmus-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: remotes}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: isthmus}]
+`
+
+const remoteRole = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: consumer}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: consumer}
+rules:
+- {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: consumer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: consumer}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:serviceaccounts:consumer"}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: consumer, namespace: consumer}
+rules:
+- {apiGroups: [""], resources: [configmaps], verbs: [create, get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: consumer, namespace: consumer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: consumer}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:serviceaccounts:consumer"}]
+`
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	controlplane.Main(m)
+}
+
+// env is a local cluster with Remotes that run there, as a user with localRole.
+type env struct {
+	*testing.T
+	cp      *controlplane.Cluster
+	client  client.Client // the admin's
+	kube    kubernetes.Interface
+	remotes *Remotes
+	log     *logs
+	began   time.Time
+
+	mu      sync.Mutex
+	kinds   []schema.GroupVersionResource
+	left    int
+	drained bool
+}
+
+// newEnv starts Remotes with times that fit a test.
+func newEnv(t *testing.T) *env { return newEnvWith(t, nil) }
+
+func newEnvWith(t *testing.T, providers *access.ProviderFile) *env {
+	t.Helper()
+	e := &env{T: t, cp: controlplane.Shared(t, "local"), log: &logs{}, began: time.Now()}
+	definition, err := fs.ReadFile(crd.Files, "isthmus.dev_remoteclusters.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.apply(e.cp, string(definition))
+	e.apply(e.cp, localRole)
+	scheme := runtime.NewScheme()
+	_ = v1alpha1.AddToScheme(scheme)
+	_ = clientgoscheme.AddToScheme(scheme)
+	if e.client, err = client.New(e.cp.Config(), client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	e.kube = kubernetes.NewForConfigOrDie(e.cp.Config())
+	t.Cleanup(e.clean)
+	e.start(scheme, providers)
+	return e
+}
+
+// start starts Remotes, and stops them when the test ends.
+func (e *env) start(scheme *runtime.Scheme, providers *access.ProviderFile) {
+	kubeconfig, err := e.cp.UserKubeconfig("isthmus")
+	if err != nil {
+		e.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(e.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	local, err := cluster.Connect(cluster.Options{Role: "local", Kubeconfig: kubeconfig, Logger: log})
+	if err != nil {
+		e.Fatal(err)
+	}
+	config, err := controlplane.LoadConfig(kubeconfig)
+	if err != nil {
+		e.Fatal(err)
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		e.Fatal(err)
+	}
+	events := observe.NewEvents(local.Clientset(), observe.Component, true)
+	r := New(Options{Local: local, Namespace: namespace, Providers: providers, UserAgent: "isthmus-test", Logger: log, Events: events,
+		Kinds: func(string) []schema.GroupVersionResource {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return e.kinds
+		},
+		Drained: func(string) (int, bool) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return e.left, e.drained
+		},
+	})
+	r.timing.answer, r.timing.idle, r.timing.grace = 3*time.Second, 2*time.Second, time.Second
+	r.timing.retryFirst, r.timing.retryMost = 100*time.Millisecond, time.Second
+	if err := r.SetupWithManager(mgr); err != nil {
+		e.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	e.remotes = r
+	e.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			e.Error(err)
+		}
+		events.Shutdown()
+		local.Close()
+	})
+}
+
+// clean removes what a test has left on the local cluster, finalizers included: nothing runs any more.
+func (e *env) clean() {
+	ctx := context.Background()
+	var list v1alpha1.RemoteClusterList
+	if err := e.client.List(ctx, &list); err != nil {
+		e.Error(err)
+	}
+	for _, rc := range list.Items {
+		_ = e.client.Delete(ctx, &rc)
+		_ = e.client.Patch(ctx, &rc, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+	}
+	_ = e.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(namespace))
+}
+
+func (e *env) apply(cp *controlplane.Cluster, manifest string) {
+	e.Helper()
+	if err := cp.Apply(context.Background(), []byte(manifest)); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// consumer is an account on a remote.
+type consumer struct {
+	cp    *controlplane.Cluster
+	kube  kubernetes.Interface
+	name  string
+	token string
+}
+
+// consumer makes an account with remoteRole.
+func (e *env) consumer(cp *controlplane.Cluster, name string) *consumer {
+	e.Helper()
+	e.apply(cp, remoteRole)
+	return e.account(cp, "consumer", name)
+}
+
+func (e *env) account(cp *controlplane.Cluster, namespace, name string) *consumer {
+	e.Helper()
+	e.apply(cp, fmt.Sprintf("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: %s, namespace: %s}\n", name, namespace))
+	path, err := cp.ServiceAccountKubeconfig(context.Background(), namespace, name)
+	if err != nil {
+		e.Fatal(err)
+	}
+	config, err := controlplane.LoadConfig(path)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return &consumer{cp: cp, kube: kubernetes.NewForConfigOrDie(cp.Config()), name: name, token: config.BearerToken}
+}
+
+// revoke makes the account's token invalid.
+func (c *consumer) revoke(t *testing.T) {
+	t.Helper()
+	if err := c.kube.CoreV1().ServiceAccounts("consumer").Delete(context.Background(), c.name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kubeconfig returns a kubeconfig with the account's token.
+func (c *consumer) kubeconfig(change ...func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo)) string {
+	config := c.cp.Config()
+	cl := &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: caOf(config)}
+	user := &clientcmdapi.AuthInfo{Token: c.token}
+	for _, f := range change {
+		f(cl, user)
+	}
+	file := clientcmdapi.NewConfig()
+	file.Clusters["c"], file.AuthInfos["u"] = cl, user
+	file.Contexts["c"], file.CurrentContext = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}, "c"
+	text, err := clientcmd.Write(*file)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func caOf(config *rest.Config) []byte {
+	if len(config.CAData) > 0 {
+		return config.CAData
+	}
+	data, err := os.ReadFile(config.CAFile)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func server(url string) func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo) {
+	return func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = url }
+}
+
+// secret writes a Secret with a kubeconfig.
+func (e *env) secret(name, kubeconfig string) {
+	e.Helper()
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Data: map[string][]byte{"kubeconfig": []byte(kubeconfig)}}
+	_, err := e.kube.CoreV1().Secrets(namespace).Create(context.Background(), s, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = e.kube.CoreV1().Secrets(namespace).Update(context.Background(), s, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+// remote creates a RemoteCluster with the Secret of the same name.
+func (e *env) remote(name string) *v1alpha1.RemoteCluster {
+	e.Helper()
+	return e.create(name, v1alpha1.Access{KubeconfigSecretRef: &v1alpha1.SecretKeyRef{Name: name}})
+}
+
+func (e *env) create(name string, a v1alpha1.Access) *v1alpha1.RemoteCluster {
+	e.Helper()
+	rc := &v1alpha1.RemoteCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.RemoteClusterSpec{Access: a}}
+	if err := e.client.Create(context.Background(), rc); err != nil {
+		e.Fatal(err)
+	}
+	return rc
+}
+
+func (e *env) get(name string) *v1alpha1.RemoteCluster {
+	e.Helper()
+	rc := &v1alpha1.RemoteCluster{}
+	if err := e.client.Get(context.Background(), client.ObjectKey{Name: name}, rc); err != nil {
+		e.Fatal(err)
+	}
+	return rc
+}
+
+// condition returns a condition of a RemoteCluster; without one, an empty one.
+func (e *env) condition(name, conditionType string) metav1.Condition {
+	e.Helper()
+	if c := meta.FindStatusCondition(e.get(name).Status.Conditions, conditionType); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// reachable waits until Reachable has a reason, and returns it.
+func (e *env) reachable(name, reason string) metav1.Condition {
+	e.Helper()
+	var c metav1.Condition
+	e.eventually(func() string {
+		c = e.condition(name, v1alpha1.ConditionReachable)
+		if c.Reason != reason {
+			return fmt.Sprintf("%s is Reachable=%s: %s: %s; want %s", name, c.Status, c.Reason, c.Message, reason)
+		}
+		return ""
+	})
+	want := metav1.ConditionFalse
+	if reason == v1alpha1.ReasonReached {
+		want = metav1.ConditionTrue
+	}
+	if rc := e.get(name); c.Status != want || c.ObservedGeneration != rc.Generation {
+		e.Errorf("%s: Reachable is %+v, at generation %d", name, c, rc.Generation)
+	}
+	return c
+}
+
+// of returns what All says of a remote.
+func (e *env) of(name string) Remote {
+	for _, r := range e.remotes.All() {
+		if r.Name == name {
+			return r
+		}
+	}
+	return Remote{}
+}
+
+// eventually waits until problem returns "".
+func (e *env) eventually(problem func() string) {
+	e.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		text := problem()
+		if text == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			e.Fatalf("not within %s: %s\n%s", patience, text, e.log)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// writes returns the writes of Remotes to the local cluster since a time, but for Events.
+func (e *env) writes(since time.Time) []string {
+	e.Helper()
+	events, err := e.cp.AuditSince(since)
+	if err != nil {
+		e.Fatal(err)
+	}
+	var writes []string
+	for _, event := range events {
+		if event.User.Username == "isthmus" && event.IsWrite() && event.ObjectRef != nil && event.ObjectRef.Resource == "remoteclusters" {
+			writes = append(writes, event.Verb+" "+event.RequestURI+" "+string(event.RequestObject))
+		}
+	}
+	return writes
+}
+
+// proxy is in front of a cluster.
+type proxy struct {
+	t *testing.T
+	*toxiproxy.Proxy
+}
+
+func newProxy(t *testing.T, cp *controlplane.Cluster) *proxy {
+	t.Helper()
+	p := &proxy{t, toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "p", "127.0.0.1:0", strings.TrimPrefix(cp.URL(), "https://"))}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	return p
+}
+
+func (p *proxy) url() string { return "https://" + p.Listen }
+
+// hang swallows all answers, until the returned function is called.
+func (p *proxy) hang() (mend func()) {
+	p.t.Helper()
+	if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"name": "lost", "type": "timeout", "stream": "downstream", "attributes": {"timeout": 0}}`)); err != nil {
+		p.t.Fatal(err)
+	}
+	return func() {
+		if err := p.Toxics.RemoveToxic(context.Background(), "lost"); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+func (e *env) dynamic() dynamic.Interface { return dynamic.NewForConfigOrDie(e.cp.Config()) }
+
+// logs collects what was logged.
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
