@@ -23,7 +23,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -438,8 +437,6 @@ func (p *proxy) hang() (mend func()) {
 		}
 	}
 }
-
-func (e *env) dynamic() dynamic.Interface { return dynamic.NewForConfigOrDie(e.cp.Config()) }
 
 // logs collects what was logged.
 type logs struct {

@@ -1,0 +1,164 @@
+//go:build unix
+
+package remotecluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/controlplane"
+)
+
+var deleteNow = metav1.DeleteOptions{}
+
+// F6, row 401: while writes run, a Secret gets another credential and the old one ends at once: no write fails.
+func TestF6_RotatedSecretLosesNoWrite(t *testing.T) {
+	e := newEnv(t)
+	paris := controlplane.Shared(t, "paris")
+	account := e.consumer(paris, "rotated-0")
+	e.secret("paris", account.kubeconfig())
+	e.remote("paris")
+	e.reachable("paris", v1alpha1.ReasonReached)
+	remote := e.of("paris").Cluster
+
+	var wrote atomic.Int32
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error, 1)
+	go func() {
+		defer close(failed)
+		for i := 0; ctx.Err() == nil; i++ {
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("rotation-%d", i)}}
+			if _, err := remote.Clientset().CoreV1().ConfigMaps("consumer").Create(context.Background(), cm, metav1.CreateOptions{}); err != nil {
+				failed <- fmt.Errorf("write %d: %w", i, err)
+				return
+			}
+			wrote.Add(1)
+		}
+	}()
+	for i := 1; i <= 3; i++ {
+		next := e.consumer(paris, fmt.Sprintf("rotated-%d", i))
+		e.secret("paris", next.kubeconfig())
+		account.revoke(t)
+		account = next
+		before := wrote.Load()
+		e.eventually(func() string {
+			select {
+			case err := <-failed:
+				return fmt.Sprint(err)
+			default:
+			}
+			if wrote.Load() < before+50 {
+				return "no more writes"
+			}
+			return ""
+		})
+		time.Sleep(1500 * time.Millisecond) // beyond the gap between two looks that a refusal brings about
+	}
+	cancel()
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+	if e.of("paris").Cluster != remote {
+		t.Error("another Cluster after the rotation")
+	}
+	if c := e.condition("paris", v1alpha1.ConditionReachable); c.Status != metav1.ConditionTrue {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Two RemoteClusters that are one cluster: the older one has it, the other one is refused with its name, and gets it when
+// the older one is gone. The local cluster is refused too.
+func TestOneClusterTwice(t *testing.T) {
+	e := newEnv(t)
+	paris := controlplane.Shared(t, "paris")
+	account := e.consumer(paris, "twice")
+	e.secret("first", account.kubeconfig())
+	e.secret("second", e.consumer(paris, "twice-2").kubeconfig(server(newProxy(t, paris).url())))
+	e.remote("first")
+	e.reachable("first", v1alpha1.ReasonReached)
+	e.remote("second")
+	if c := e.reachable("second", v1alpha1.ReasonSameCluster); !strings.Contains(c.Message, `RemoteCluster "first"`) {
+		t.Errorf("message %q", c.Message)
+	}
+	if r := e.of("second"); r.Usable || len(e.get("second").Finalizers) > 0 || e.get("second").Status.ClusterUID != "" {
+		t.Errorf("%+v %v", r, e.get("second"))
+	}
+	e.secret("self", e.consumer(e.cp, "self").kubeconfig())
+	e.remote("self")
+	if c := e.reachable("self", v1alpha1.ReasonSameCluster); !strings.Contains(c.Message, "the cluster that Isthmus runs in") {
+		t.Errorf("message %q", c.Message)
+	}
+	e.remove("first")
+	e.reachable("second", v1alpha1.ReasonReached)
+}
+
+// F1: a remote that hangs delays neither another one's connection nor what is told of it.
+func TestF1_HangingRemoteDelaysNoOther(t *testing.T) {
+	e := newEnv(t)
+	e.remotes.timing.answer = patience // it never answers
+	p := newProxy(t, controlplane.Shared(t, "paris"))
+	p.hang()
+	e.secret("hanging", e.consumer(controlplane.Shared(t, "paris"), "hanging").kubeconfig(server(p.url())))
+	e.remote("hanging")
+	e.eventually(func() string {
+		if e.of("hanging").Cluster == nil {
+			return "not tried yet"
+		}
+		return ""
+	})
+	lyon := e.consumer(controlplane.Shared(t, "lyon"), "live")
+	e.secret("live", lyon.kubeconfig())
+	e.remote("live")
+	e.reachable("live", v1alpha1.ReasonReached)
+	e.secret("live", lyon.kubeconfig(server("https://127.0.0.1:1")))
+	e.reachable("live", v1alpha1.ReasonRefused)
+	if c := e.condition("hanging", v1alpha1.ConditionReachable); c.Reason != v1alpha1.ReasonConnecting {
+		t.Errorf("the other one was not waited for: %+v", c)
+	}
+	// Its Secret is used at once, although a request hangs.
+	e.secret("hanging", e.consumer(controlplane.Shared(t, "paris"), "hanging").kubeconfig())
+	e.reachable("hanging", v1alpha1.ReasonReached)
+}
+
+// A single failed request is told of in no condition, and one that lasts is.
+func TestShortFailureIsNotTold(t *testing.T) {
+	e := newEnv(t)
+	e.remotes.timing.grace = 3 * time.Second
+	paris := controlplane.Shared(t, "paris")
+	p := newProxy(t, paris)
+	e.secret("paris", e.consumer(paris, "short").kubeconfig(server(p.url())))
+	e.remote("paris")
+	e.reachable("paris", v1alpha1.ReasonReached)
+	remote := e.of("paris").Cluster
+	since := time.Now()
+	p.Stop()
+	if _, err := remote.UID(context.Background()); err == nil {
+		t.Fatal("no failure")
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually(func() string {
+		if !remote.Health().Reached {
+			return "not reached again"
+		}
+		return ""
+	})
+	time.Sleep(4 * time.Second)
+	if writes := e.writes(since); len(writes) > 0 {
+		t.Errorf("writes: %q", writes)
+	}
+	p.Stop()
+	e.reachable("paris", v1alpha1.ReasonRefused)
+	if r := e.of("paris"); !r.Usable || r.Reached {
+		t.Errorf("a remote that is away: %+v", r)
+	}
+}
