@@ -4,6 +4,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,6 +45,7 @@ type Store struct {
 	objects map[types.NamespacedName]*unstructured.Unstructured
 	index   map[types.NamespacedName]map[types.NamespacedName]struct{}
 	feeds   map[string]*Feed
+	gaps    map[string]*Gap // by namespace
 }
 
 // New makes an empty Store.
@@ -53,6 +55,7 @@ func New(options Options) *Store {
 		objects: map[types.NamespacedName]*unstructured.Unstructured{},
 		index:   map[types.NamespacedName]map[types.NamespacedName]struct{}{},
 		feeds:   map[string]*Feed{},
+		gaps:    map[string]*Gap{},
 	}
 }
 
@@ -95,12 +98,30 @@ func (s *Store) Each(scope string, do func(*unstructured.Unstructured) bool) {
 	}
 }
 
+// EachIndexed calls do for every second name and an object that has it. do must not call the Store.
+func (s *Store) EachIndexed(do func(name types.NamespacedName, obj *unstructured.Unstructured)) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for name, keys := range s.index {
+		for key := range keys {
+			do(name, s.objects[key])
+		}
+	}
+}
+
+// Fed reports whether there is a feed of the scope that holds a namespace.
+func (s *Store) Fed(namespace string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.feedOf(namespace) != nil
+}
+
 // Synced reports whether the scope that holds a namespace has been listed.
 func (s *Store) Synced(namespace string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	feed := s.feedOf(namespace)
-	return feed != nil && feed.listed
+	return feed != nil && feed.listed && s.gaps[namespace] == nil
 }
 
 // Settled reports whether the scope that holds a namespace has been listed, or passed over.
@@ -108,7 +129,7 @@ func (s *Store) Settled(namespace string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	feed := s.feedOf(namespace)
-	return feed != nil && (feed.listed || feed.passed)
+	return feed != nil && (feed.listed || feed.passed) && s.gaps[namespace] == nil
 }
 
 // AllSynced reports whether every scope has been listed, or passed over.
@@ -120,7 +141,7 @@ func (s *Store) AllSynced() bool {
 			return false
 		}
 	}
-	return true
+	return len(s.gaps) == 0
 }
 
 // Put takes in the answer to a write of our own, so that the next decision knows it before the watch tells. What the
@@ -201,7 +222,8 @@ type Feed struct {
 	passed bool
 }
 
-// Feed registers a scope and returns its feed. A Store has either one feed for all, or one a namespace.
+// Feed registers a scope and returns its feed, in place of one that it had. A Store has either one feed for all, or one
+// a namespace.
 func (s *Store) Feed(scope string) *Feed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,11 +248,18 @@ func (f *Feed) event(obj any, deleted bool) error {
 	}
 	s := f.store
 	s.mu.Lock()
+	if s.feeds[f.scope] != f {
+		s.mu.Unlock()
+		return nil
+	}
 	f.seen = u.GetResourceVersion()
 	var change Change
 	var changed bool
 	if deleted {
 		key := keyOf(u)
+		if gap := s.gaps[key.Namespace]; gap != nil {
+			gap.gone[key] = f.seen
+		}
 		// An answer to a later create of our own may have overtaken the event.
 		if old := s.objects[key]; old != nil && !newer(old.GetResourceVersion(), f.seen) {
 			s.drop(key)
@@ -274,6 +303,11 @@ func (f *Feed) Replace(list []any, resourceVersion string) error {
 	}
 	var changes []Change
 	s.mu.Lock()
+	if s.feeds[f.scope] != f {
+		s.mu.Unlock()
+		return nil
+	}
+	maps.DeleteFunc(s.gaps, func(_ string, g *Gap) bool { return g.open })
 	// A list older than what was seen comes from a restored cluster: it is right, and what is known is not.
 	rewound := f.seen != "" && newer(f.seen, resourceVersion)
 	present := make(map[types.NamespacedName]struct{}, len(objects))
@@ -298,11 +332,7 @@ func (f *Feed) Replace(list []any, resourceVersion string) error {
 	}
 	f.seen, f.listed = resourceVersion, true
 	s.mu.Unlock()
-	if s.options.Changed != nil {
-		for _, change := range changes {
-			s.options.Changed(change)
-		}
-	}
+	s.tell(changes)
 	if s.options.Listed != nil {
 		s.options.Listed(f.scope)
 	}
@@ -318,6 +348,20 @@ func (f *Feed) Pass() {
 	if first && f.store.options.Listed != nil {
 		f.store.options.Listed(f.scope)
 	}
+}
+
+// Await takes back a Pass: the scope is waited for again.
+func (f *Feed) Await() {
+	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
+	f.passed = false
+}
+
+// Listed reports whether the scope has been listed.
+func (f *Feed) Listed() bool {
+	f.store.mu.RLock()
+	defer f.store.mu.RUnlock()
+	return f.listed
 }
 
 // Settled reports whether the scope has been listed, or is not waited for.

@@ -232,3 +232,99 @@ func TestConverges(t *testing.T) {
 		}
 	})
 }
+
+// A feed for all has passed over a namespace that matters from now on: a list of it alone fills the gap.
+func TestGaps(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// between happens after the gap is open, and before its list, of a1 at 3 and a2 at 4, comes.
+		between func(f *Feed, s *Store)
+		told    []string
+		synced  bool
+	}{
+		{"nothing", func(*Feed, *Store) {}, []string{"a/a1 -→3 live=false", "a/a2 -→4 live=false", "listed a"}, true},
+		{"one changes", func(f *Feed, _ *Store) { _ = f.Update(object("a", "a1", "9")) },
+			[]string{"a/a1 -→9 live=true", "a/a2 -→4 live=false", "listed a"}, true},
+		{"one goes, which the list still has", func(f *Feed, _ *Store) { _ = f.Delete(object("a", "a1", "9")) },
+			[]string{"a/a2 -→4 live=false", "listed a"}, true},
+		{"one comes and goes", func(f *Feed, _ *Store) {
+			_ = f.Add(object("a", "a3", "8"))
+			_ = f.Delete(object("a", "a3", "9"))
+		}, []string{"a/a3 -→8 live=true", "a/a3 8→- live=true", "a/a1 -→3 live=false", "a/a2 -→4 live=false", "listed a"}, true},
+		{"all are listed", func(f *Feed, _ *Store) { _ = f.Replace([]any{object("a", "a2", "9"), object("b", "b1", "2")}, "10") },
+			[]string{"a/a2 -→9 live=false", "listed ", "listed a"}, true},
+		{"it does not matter any more", func(_ *Feed, s *Store) { s.Dismiss("a") }, []string{"listed a"}, true},
+		{"it matters anew", func(_ *Feed, s *Store) { s.Await("a") }, []string{"listed a"}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			matters := map[string]bool{"b": true}
+			var r recorder
+			options := r.options()
+			options.Keep = func(o *unstructured.Unstructured) bool { return matters[o.GetNamespace()] }
+			s := New(options)
+			f := s.Feed("")
+			must(t, f.Replace([]any{object("a", "a1", "1"), object("b", "b1", "2")}, "2"))
+			r.lines = nil
+			g := s.Await("a")
+			if s.Synced("a") || s.Settled("a") || s.AllSynced() || !s.Synced("b") {
+				t.Error("what is in the gap counts as known, or other namespaces do not")
+			}
+			must(t, f.Replace([]any{object("a", "a1", "1"), object("b", "b1", "2")}, "2"))
+			if g.IsOpen() || s.Synced("a") {
+				t.Error("a list that passed over the namespace closed the gap")
+			}
+			matters["a"] = true
+			g.Open()
+			r.lines = nil
+			test.between(f, s)
+			g.Fill([]*unstructured.Unstructured{object("a", "a1", "3"), object("a", "a2", "4")})
+			r.told(t, test.told...)
+			if g.IsOpen() || s.Synced("a") != test.synced || s.AllSynced() != test.synced {
+				t.Errorf("synced: %t, all: %t, waits: %v", s.Synced("a"), s.AllSynced(), s.Awaited())
+			}
+		})
+	}
+}
+
+// What ends is forgotten, is told as not seen live, and brings nothing any more.
+func TestFeedsThatEnd(t *testing.T) {
+	var r recorder
+	s := New(r.options())
+	a, b := s.Feed("a"), s.Feed("b")
+	must(t, a.Replace([]any{object("a", "one", "1")}, "1"))
+	must(t, b.Replace([]any{object("b", "one", "1"), object("b", "two", "1")}, "1"))
+	r.lines = nil
+	s.Drop("a")
+	r.told(t, "a/one 1→- live=false")
+	must(t, a.Add(object("a", "two", "2")))
+	must(t, a.Replace([]any{object("a", "one", "3")}, "3"))
+	r.told(t)
+	if s.Fed("a") || s.Synced("a") || s.Len() != 2 || !s.AllSynced() {
+		t.Error("a feed that ended goes on")
+	}
+	// One that begins again starts from nothing.
+	again := s.Feed("a")
+	if s.Synced("a") || s.AllSynced() {
+		t.Error("it counts as listed")
+	}
+	must(t, again.Replace([]any{object("a", "one", "3")}, "3"))
+	r.told(t, "a/one -→3 live=false", "listed a")
+	must(t, a.Delete(object("a", "one", "4")))
+	r.told(t)
+}
+
+// What Keep does not admit any more is forgotten where that is asked for.
+func TestSift(t *testing.T) {
+	var r recorder
+	options := r.options()
+	kept := true
+	options.Keep = func(o *unstructured.Unstructured) bool { return kept || o.GetName() == "held" }
+	s := New(options)
+	must(t, s.Feed("").Replace([]any{object("a", "one", "1"), object("a", "held", "1"), object("b", "one", "1")}, "1"))
+	kept, r.lines = false, nil
+	s.Sift(map[string]bool{"a": true, "c": true})
+	r.told(t, "a/one 1→- live=false")
+	if s.Len() != 2 {
+		t.Errorf("%d objects are left", s.Len())
+	}
+}
