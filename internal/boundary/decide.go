@@ -104,6 +104,9 @@ func (d *decider) decide() {
 		if ref.Roams != nil {
 			d.out.Roaming = append(d.out.Roaming, *ref.Roams)
 		}
+		if name := ref.From.namespace(); name != "" && name != in.Key.Namespace && !contains(d.out.Abroad, name) {
+			d.out.Abroad = append(d.out.Abroad, name)
+		}
 	}
 	if in.Twin == nil {
 		d.withoutTwin()

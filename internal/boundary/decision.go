@@ -83,6 +83,9 @@ type Input struct {
 	Source *unstructured.Unstructured
 	// Evidence says how that is known.
 	Evidence Evidence
+	// Withdrawn: the local namespace of the source, or of an import, was taken out of the pairs by somebody who was seen to
+	// do so. It says nothing where the source's namespace has a place all the same.
+	Withdrawn bool
 	// Confirmed: the right cluster and the right CRD stood behind it, asked after the event (F7). Deletes wait for it.
 	Confirmed bool
 
@@ -248,6 +251,9 @@ type Decision struct {
 	// Roaming are the objects that the source refers to and whose place is not told by their kind: when it is another one,
 	// the source has to be looked at again.
 	Roaming []Object
+	// Abroad are the namespaces, other than the source's own, that its references name: when one of them gets another
+	// counterpart, the source has to be looked at again.
+	Abroad []string
 
 	Events []Event
 	// Reasons tell how the decision came about, in order.

@@ -1,5 +1,7 @@
 package boundary
 
+import "slices"
+
 // unselected decides about a twin of ours whose source is gone, is not selected, or belongs elsewhere now. The first
 // row of the deletion table that fits decides; what keeps twins because a side can't be read is the flow's, which
 // then asks for no decision. last: the source has no twin elsewhere, so none is left whose status it could have.
@@ -39,9 +41,15 @@ func (d *decider) mayStand(stamp Stamp) bool {
 	return false
 }
 
+// withdrawn reports whether the source has no place because its namespace was taken out on purpose. Somebody was seen to
+// do that, as others are seen to delete a source, so the guard neither counts nor holds it (F8).
+func (d *decider) withdrawn() bool {
+	return d.in.Withdrawn && !slices.ContainsFunc(d.in.Rules, func(r *Rule) bool { return d.in.Naming.Admits(r, d.in.Key.Namespace) })
+}
+
 // guardedDelete deletes the twin, unless the deletion was inferred and the guard holds such (F8).
 func (d *decider) guardedDelete() {
-	if d.in.Evidence == Inferred {
+	if d.in.Evidence == Inferred && !d.withdrawn() {
 		d.out.Guarded = true
 		switch {
 		case d.in.Guard.Paused && d.in.Guard.Twins == 0: // nobody could count yet

@@ -9,6 +9,7 @@ import (
 
 func pairAway(in *Input)   { in.Naming = SameName{Pairs: NamespacePairs{"shop": "elsewhere"}} }
 func pairGone(in *Input)   { in.Naming = SameName{Pairs: NamespacePairs{"other": "shop"}} }
+func withdrawn(in *Input)  { in.Withdrawn = true }
 func filterAway(in *Input) { in.Rules[0].Namespaces.Exclude = []string{"shop"} }
 func allowList(in *Input)  { in.Rules[0].Policy = PolicyAllowList }
 func otherRule(in *Input)  { in.Rules = []*Rule{widgetRule(func(r *Rule) { r.Name = "others" })} }
@@ -40,6 +41,15 @@ func TestD_DeletionTable(t *testing.T) {
 		{"pair changed, twin foreign", m{pairAway, foreignTwin}, expect{action: Nothing}, false},
 		{"pair removed", m{pairGone, inferred}, expect{action: Delete}, true},
 		{"pair removed, source not read any more", m{pairGone, inferred, noSource}, expect{action: Delete}, true},
+
+		{"pair removed, for many at once", m{pairGone, inferred, paused}, expect{Hold, UntilGuard, ""}, false},
+		{"pair removed on purpose, for many at once", m{pairGone, inferred, paused, withdrawn}, expect{action: Delete}, true},
+		{"pair removed on purpose, source not read any more", m{pairGone, inferred, paused, withdrawn, noSource}, expect{action: Delete}, true},
+		{"pair removed on purpose, unconfirmed", m{pairGone, inferred, paused, withdrawn, noSource, unproven}, expect{Hold, UntilConfirmed, ""}, false},
+		{"pair removed on purpose, twin foreign", m{pairGone, withdrawn, foreignTwin}, expect{action: Nothing}, false},
+		{"pair changed, though it was said to be removed", m{pairAway, inferred, paused, withdrawn}, expect{Hold, UntilGuard, ""}, false},
+		{"absence, though the pair was said to be removed", m{noSource, inferred, paused, withdrawn}, expect{Hold, UntilGuard, ""}, false},
+		{"another UID, though the pair was said to be removed", m{newUID, inferred, paused, withdrawn}, expect{Hold, UntilGuard, ""}, false},
 
 		{"absence inferred", m{noSource, inferred}, expect{action: Delete}, false},
 		{"absence inferred, for many at once", m{noSource, inferred, paused}, expect{Hold, UntilGuard, ""}, false},
@@ -102,6 +112,8 @@ func TestF8_WhatTheGuardCounts(t *testing.T) {
 		"another UID":        {m{newUID, inferred}, true},
 		"pair changed":       {m{pairAway, inferred}, true},
 		"changed selection":  {m{unmatched, inferred}, true},
+		"pair removed":       {m{pairGone, inferred}, true},
+		"… on purpose":       {m{pairGone, inferred, withdrawn}, false},
 		"terminating source": {m{dyingSource, inferred}, false},
 		"rule removed":       {m{removed(RemovalDelete), inferred}, false},
 		"in step":            {m{inferred}, false},

@@ -241,6 +241,7 @@ func drawInput(t *rapid.T) Input {
 	some("blind", func() { in.Blind, in.Trouble, in.KindGoing = true, "unreachable", rapid.Bool().Draw(t, "kind going") })
 	some("more twins", func() { in.MoreTwins = true })
 	some("inferred", func() { in.Evidence = Inferred })
+	some("withdrawn", func() { in.Withdrawn = true })
 	some("unconfirmed", func() { in.Confirmed = false })
 	some("paused", func() { in.Guard = Guard{true, 6, 9} })
 	some("pairs", func() {

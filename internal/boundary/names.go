@@ -221,5 +221,28 @@ func (r *Rule) TwinNamespaces(naming Naming) (namespaces []string, ok bool) {
 	return slices.Compact(namespaces), true
 }
 
+// SourceNamespaces returns the namespaces that the sources of any of the rules can be in, in order, where these can be
+// listed.
+func SourceNamespaces(rules []*Rule, naming Naming) (namespaces []string, ok bool) {
+	return namespacesOf(rules, naming, (*Rule).SourceNamespaces)
+}
+
+// TwinNamespaces returns the namespaces that the twins of any of the rules can be in, in order, where these can be listed.
+func TwinNamespaces(rules []*Rule, naming Naming) (namespaces []string, ok bool) {
+	return namespacesOf(rules, naming, (*Rule).TwinNamespaces)
+}
+
+func namespacesOf(rules []*Rule, naming Naming, of func(*Rule, Naming) ([]string, bool)) (namespaces []string, ok bool) {
+	for _, rule := range rules {
+		names, ok := of(rule, naming)
+		if !ok {
+			return nil, false
+		}
+		namespaces = append(namespaces, names...)
+	}
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces), true
+}
+
 // anyNamespace is no namespace's name: what it becomes, any becomes.
 const anyNamespace = "*"

@@ -36,6 +36,14 @@ func (r Reference) describe() string {
 	return name
 }
 
+// namespace returns the namespace that the reference leads to, or into; empty: none.
+func (r Reference) namespace() string {
+	if r.namesNamespace() {
+		return r.Name
+	}
+	return r.Namespace
+}
+
 // Object is an object on the sources' side.
 type Object struct {
 	Kind schema.GroupKind

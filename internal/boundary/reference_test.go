@@ -1,6 +1,7 @@
 package boundary
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,25 @@ func TestX3_WhatAReferenceToAnObjectBecomes(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// A decision says into which other namespaces the source refers, for their counterparts may change.
+func TestX2_WhichNamespacesASourceRefersInto(t *testing.T) {
+	s := newScene(t, func(in *Input) {
+		in.Naming = SameName{Pairs: NamespacePairs{"shop": "shop", "far": "away"}, Origin: "west"}
+		in.Rules[0].Patches = compile(t, "any.refs[*] rewriteRef", "any.namespaces[*] rewriteNamespace")
+		in.Source.Object["any"] = map[string]any{
+			"refs": value(t, `[{apiVersion: v1, kind: Secret, name: red}, {apiVersion: v1, kind: Secret, name: red, namespace: shop},
+{apiVersion: v1, kind: Secret, name: red, namespace: far}, {apiVersion: v1, kind: Namespace, name: unknown}, {apiVersion: v1, kind: Namespace, name: far}]`),
+			"namespaces": value(t, `[shop, near, far]`),
+		}
+	})
+	d := Decide(s.Input)
+	expect{action: Create, event: "refers to what does not cross by any rule"}.check(t, d)
+	slices.Sort(d.Abroad)
+	if diff := cmp.Diff([]string{"far", "near", "unknown"}, d.Abroad); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

@@ -22,6 +22,10 @@ type Config struct {
 	// Namespaces are the counterparts of local namespaces; nil: those of the same name. Then each rule's filter excludes
 	// the namespaces that may not be written on the remote side.
 	Namespaces boundary.NamespacePairs
+	// Withdrawn are local namespaces that somebody was seen to take out of Namespaces: their twins go as those of sources
+	// that were seen to be deleted, and the guard holds none (F8). A file can't say so. They are named until the twins are
+	// gone, also after a restart.
+	Withdrawn []string
 	// VirtualCluster is the local cluster's identity under vCluster's naming; the zero value: names stay.
 	VirtualCluster boundary.VirtualCluster
 	// CreateNamespaces says whether missing counterparts are created.
