@@ -140,7 +140,7 @@ func (r *run) source(ctx context.Context, source *unstructured.Unstructured) err
 	source.SetManagedFields(nil)
 	key := nameOf(source)
 	in := boundary.Input{
-		Identity: r.f.Identity, Rules: r.f.Rules, Naming: r.f.Naming, Key: key, Source: source,
+		Identity: r.f.Identity, Rules: r.f.Rules, Naming: r.f.Extent().Naming, Key: key, Source: source,
 		Stamped: r.stamped[key], Undeclared: flow.Undeclared(r.ground.Schema, source.Object),
 	}
 	place, ok := boundary.Belongs(in.Rules, source, in.Naming, in.Stamped)

@@ -25,37 +25,67 @@ func (s NamespaceState) equal(o NamespaceState) bool {
 // Namespaces knows the state of namespaces as the cluster last told it. When the cluster can't be reached it keeps what
 // it knew: an error never makes a namespace absent.
 type Namespaces struct {
+	cluster *Cluster
+	ctx     context.Context
+	changed func(name string)
+
 	mu     sync.RWMutex
 	states map[string]NamespaceState
-	named  map[string]bool // name → listed; nil when all are watched
-	listed bool            // when all are watched
+	named  map[string]*named // nil when all are watched
+	listed bool              // when all are watched
 }
 
-// WatchNamespaces watches the named namespaces one by one, as RBAC with resourceNames permits it, or all of them with
-// one watch if names is nil. It returns at once and watches until ctx ends. changed is called, from the watch, for every
-// namespace whose state became known or changed, and with "" when all became known at once; it must not block.
-func (c *Cluster) WatchNamespaces(ctx context.Context, names []string, changed func(name string)) *Namespaces {
+// named is a namespace that is watched by its name, or assumed.
+type named struct {
+	listed bool
+	stop   context.CancelFunc // nil: it is assumed
+}
+
+// WatchAllNamespaces watches all namespaces with one watch. It returns at once and watches until ctx ends. changed is
+// called, from the watch, for every namespace whose state became known or changed, and with "" when all became known at
+// once; it must not block.
+func (c *Cluster) WatchAllNamespaces(ctx context.Context, changed func(name string)) *Namespaces {
 	n := &Namespaces{states: map[string]NamespaceState{}}
-	if names == nil {
-		go c.watchMetadata(ctx, namespaces, "", &namespaceStore{n, "", changed}, slog.LevelWarn)
-		return n
-	}
-	n.named = make(map[string]bool, len(names))
-	for _, name := range names {
-		n.named[name] = false
-	}
-	for name := range n.named {
-		go c.watchMetadata(ctx, namespaces, name, &namespaceStore{n, name, changed}, slog.LevelWarn)
-	}
+	go c.watchMetadata(ctx, namespaces, "", &namespaceStore{n, nil, "", changed}, slog.LevelWarn)
 	return n
+}
+
+// WatchNamespaces watches namespaces one by one, as RBAC with resourceNames permits it, until ctx ends: those that Use
+// names, none at first. changed is called as by WatchAllNamespaces.
+func (c *Cluster) WatchNamespaces(ctx context.Context, changed func(name string)) *Namespaces {
+	return &Namespaces{cluster: c, ctx: ctx, changed: changed, states: map[string]NamespaceState{}, named: map[string]*named{}}
+}
+
+// Use says which namespaces are watched from now on. It returns at once. What is known of those that were watched before
+// stays known, and of those that are not watched any more nothing does.
+func (n *Namespaces) Use(names []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	wanted := make(map[string]bool, len(names))
+	for _, name := range names {
+		if wanted[name] = true; n.named[name] != nil {
+			continue
+		}
+		ctx, stop := context.WithCancel(n.ctx)
+		one := &named{stop: stop}
+		n.named[name] = one
+		go n.cluster.watchMetadata(ctx, namespaces, name, &namespaceStore{n, one, name, n.changed}, slog.LevelWarn)
+	}
+	for name, one := range n.named {
+		if !wanted[name] && one.stop != nil {
+			one.stop()
+			delete(n.named, name)
+			delete(n.states, name)
+		}
+	}
 }
 
 // Assume takes a namespace that is not watched for one that is there.
 func (n *Namespaces) Assume(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.named != nil {
-		n.named[name] = true
+	if n.named != nil && n.named[name] == nil {
+		n.named[name] = &named{listed: true}
 		n.states[name] = NamespaceState{Exists: true}
 	}
 }
@@ -66,7 +96,7 @@ func (n *Namespaces) Get(name string) (state NamespaceState, known bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.named != nil {
-		known = n.named[name]
+		known = n.named[name] != nil && n.named[name].listed
 	} else {
 		known = n.listed
 	}
@@ -80,8 +110,8 @@ func (n *Namespaces) Get(name string) (state NamespaceState, known bool) {
 func (n *Namespaces) Synced() bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	for _, listed := range n.named {
-		if !listed {
+	for _, one := range n.named {
+		if !one.listed {
 			return false
 		}
 	}
@@ -91,6 +121,7 @@ func (n *Namespaces) Synced() bool {
 // namespaceStore takes in what one watch tells.
 type namespaceStore struct {
 	all     *Namespaces
+	one     *named // nil: all
 	name    string // "": all
 	changed func(string)
 }
@@ -111,6 +142,10 @@ func (s *namespaceStore) take(obj any, gone bool) error {
 	}
 	n := s.all
 	n.mu.Lock()
+	if !s.wanted() {
+		n.mu.Unlock()
+		return nil
+	}
 	differs := !n.states[meta.Name].equal(state)
 	n.set(meta.Name, state)
 	n.mu.Unlock()
@@ -133,12 +168,16 @@ func (s *namespaceStore) Replace(list []any, _ string) error {
 	n := s.all
 	var told []string
 	n.mu.Lock()
-	if s.name != "" {
+	if !s.wanted() {
+		n.mu.Unlock()
+		return nil
+	}
+	if s.one != nil {
 		state := next[s.name]
-		if !n.named[s.name] || !n.states[s.name].equal(state) {
+		if !s.one.listed || !n.states[s.name].equal(state) {
 			told = append(told, s.name)
 		}
-		n.named[s.name] = true
+		s.one.listed = true
 		n.set(s.name, state)
 	} else {
 		if !n.listed {
@@ -164,6 +203,9 @@ func (s *namespaceStore) Replace(list []any, _ string) error {
 	}
 	return nil
 }
+
+// wanted reports whether what the watch tells is still of concern. The caller holds the lock.
+func (s *namespaceStore) wanted() bool { return s.one == nil || s.all.named[s.name] == s.one }
 
 func (n *Namespaces) set(name string, state NamespaceState) {
 	if state.Exists {

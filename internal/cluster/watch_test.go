@@ -64,7 +64,8 @@ func TestLiveNamespacesByName(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	told := &told{}
-	ns := c.WatchNamespaces(ctx, []string{"few-a", "few-b", "few-none"}, told.add)
+	ns := c.WatchNamespaces(ctx, told.add)
+	ns.Use([]string{"few-a", "few-b", "few-none"})
 	eventually(t, 15*time.Second, "all are known", ns.Synced)
 	if s, known := ns.Get("few-a"); !known || !s.Exists || s.Terminating || s.UID == "" || s.Labels["a"] != "b" {
 		t.Errorf("few-a: %+v %v", s, known)
@@ -102,7 +103,7 @@ func TestLiveAllNamespaces(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	told := &told{}
-	ns := c.WatchNamespaces(ctx, nil, told.add)
+	ns := c.WatchAllNamespaces(ctx, told.add)
 	eventually(t, 15*time.Second, "all are known", ns.Synced)
 	if s, known := ns.Get("kube-system"); !known || s.UID != string(cp.UID()) {
 		t.Errorf("kube-system: %+v %v", s, known)
@@ -124,7 +125,8 @@ func TestLiveDeniedWatch(t *testing.T) {
 	c, log := connect(t, path)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ns := c.WatchNamespaces(ctx, []string{"default"}, func(string) { t.Error("told of a namespace that we may not read") })
+	ns := c.WatchNamespaces(ctx, func(string) { t.Error("told of a namespace that we may not read") })
+	ns.Use([]string{"default"})
 	c.WatchCRD(ctx, schema.GroupResource{Group: "live.example.io", Resource: "xs"}, func() { t.Error("told of a CRD that we may not read") })
 	eventually(t, 15*time.Second, "both failures are logged", func() bool { return strings.Count(log.String(), "Watching failed") == 2 })
 	if _, known := ns.Get("default"); known || ns.Synced() {
@@ -142,7 +144,7 @@ func TestF1_LiveOutageAndExpiry(t *testing.T) {
 	c, _ := connect(t, cp.Kubeconfig())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ns := c.WatchNamespaces(ctx, nil, func(string) {})
+	ns := c.WatchAllNamespaces(ctx, func(string) {})
 	eventually(t, 15*time.Second, "namespaces are known", ns.Synced)
 
 	cp.Kill(controlplane.APIServer)

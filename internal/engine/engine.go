@@ -35,13 +35,18 @@ type Options struct {
 	// Namespace is where, on the local cluster, the ledger is; CreateNamespace: it is made if need be.
 	Namespace       string
 	CreateNamespace bool
-	Local, Remote   *cluster.Cluster
+	// LedgerName is the ledger's own name, for one of several remotes of one instance; empty: the instance's.
+	LedgerName    string
+	Local, Remote *cluster.Cluster
 	// Siblings are the flows of all engines of one local cluster; nil: this one is alone.
 	Siblings *flow.Siblings
 	// Standing is a remote namespace that is there as long as this runs, which needs no right to watch it; empty: none.
 	Standing string
 	Metrics  *observe.Metrics
 	Logger   *slog.Logger
+	// Changed is called, without locks, when how rules stand changed, or what Drained and its like return; changes that come
+	// together share a call. Nil: nobody wants to know.
+	Changed func()
 	// Election says who of several instances runs; nil: this one is alone.
 	Election *leader.Election
 }
@@ -51,12 +56,16 @@ type Engine struct {
 	Options
 	changed chan struct{} // there is a configuration that Run has not taken yet
 
+	news chan struct{} // something is to be told by Options.Changed
+
 	made func() // tells the siblings that the flows are made, or can't be for now
 
 	mu      sync.Mutex
 	wanted  *config.Config
 	running []*task
-	waiting string // what a start, or a change of the configuration, waits for; empty: nothing
+	book    *ledger.Ledger // nil: it is not open
+	inForce *config.Config // that of the flows that run
+	waiting string         // what a start, or a change of the configuration, waits for; empty: nothing
 	// wantedSince is when the configuration was read.
 	wantedSince time.Time
 	refused     error // why the file as it is now is not what runs; nil: it is
@@ -64,9 +73,12 @@ type Engine struct {
 
 // New makes an Engine; Run runs it.
 func New(o Options) *Engine {
+	if o.LedgerName == "" {
+		o.LedgerName = boundary.OwnName(o.Instance)
+	}
 	o.Metrics.SetReload(true, time.Now())
 	return &Engine{
-		Options: o, changed: make(chan struct{}, 1), wanted: o.Config, wantedSince: time.Now(), waiting: "starting", made: o.Siblings.Expect(o.RemoteID),
+		Options: o, changed: make(chan struct{}, 1), news: make(chan struct{}, 1), wanted: o.Config, wantedSince: time.Now(), waiting: "starting", made: o.Siblings.Expect(o.RemoteID),
 	}
 }
 
@@ -80,6 +92,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	r := e.newRun(ctx, book)
 	defer r.close()
+	if e.Changed != nil {
+		go e.tell(ctx)
+	}
 	for {
 		if err := r.take(); err != nil {
 			return err
@@ -182,7 +197,7 @@ func (e *Engine) identify(ctx context.Context) (ledger.Options, error) {
 		return ledger.Options{}, fatal{fmt.Errorf("the local and the remote cluster are the same one (UID of kube-system %s): expected two kubeconfigs of two clusters", localUID)}
 	}
 	return ledger.Options{
-		Client: e.Local.Dynamic(), Namespace: e.Namespace, Instance: e.Instance,
+		Client: e.Local.Dynamic(), Namespace: e.Namespace, Name: e.LedgerName,
 		ClusterID: e.ClusterID, LocalUID: localUID, RemoteID: e.RemoteID, RemoteUID: remoteUID,
 	}, err
 }

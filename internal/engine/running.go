@@ -35,6 +35,8 @@ type task struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{}
+	// changed tells that it ended.
+	changed func()
 }
 
 func (e *Engine) newRun(ctx context.Context, book *ledger.Ledger) *run {
@@ -57,7 +59,8 @@ func (e *Engine) newRun(ctx context.Context, book *ledger.Ledger) *run {
 	return r
 }
 
-// take brings the flows in line with the latest configuration: those of which nothing changed go on untouched.
+// take brings the flows in line with the latest configuration. Those of which nothing changed go on untouched; those of
+// which only namespaces changed follow.
 func (r *run) take() error {
 	c, removed, err := r.begin()
 	if err != nil || r.ctx.Err() != nil {
@@ -67,7 +70,7 @@ func (r *run) take() error {
 	for _, w := range r.ways(c, r.book.LocalUID(), r.book.RemoteUID()) {
 		d := r.directions[w.direction]
 		d.events.Enable(c.Events)
-		d.namespaces.use(twinNamespaces(w.rules, w.naming))
+		d.namespaces.use(boundary.TwinNamespaces(w.rules, w.extent.Naming))
 		base := flow.Options{
 			Ledger: r.book, Events: d.events, Namespaces: d.namespaces.get, Siblings: r.Siblings, References: d.references,
 		}
@@ -77,32 +80,37 @@ func (r *run) take() error {
 	before := r.tasks()
 	tasks := make([]*task, len(want)) // those that go on, and then the others too
 	for i, o := range want {
-		if at := slices.IndexFunc(before, func(t *task) bool { return t.runs() && same(t.Options, o) }); at >= 0 {
+		if at := slices.IndexFunc(before, func(t *task) bool { return t.runs() && same(t.options(), o) }); at >= 0 {
 			tasks[i] = before[at]
 		}
 	}
 	met := r.Siblings.Expect(r.RemoteID)
 	stopped := slices.DeleteFunc(slices.Clone(before), func(t *task) bool { return slices.Contains(tasks, t) })
 	r.stop(stopped, c)
-	r.forgetUntouched(stopped)
+	for _, t := range stopped {
+		t.ForgetUntouched(r.ctx)
+	}
 	var fresh []*task
+	followed := 0
 	for i, o := range want {
 		if tasks[i] == nil {
-			o.FormerNamespaces = recorded(o, r.book.Former)
 			tasks[i] = newTask(r.ctx, o)
 			fresh = append(fresh, tasks[i])
+		} else if tasks[i].Follow(r.ctx, o.Extent) {
+			followed++
 		}
 	}
 	r.mu.Lock()
-	r.running, r.waiting = tasks, ""
+	r.running, r.waiting, r.Engine.book, r.inForce = tasks, "", r.book, c
 	r.mu.Unlock()
+	r.told()
 	met()
 	r.made()
 	for _, t := range fresh {
 		go t.run()
 	}
 	if before != nil {
-		r.Logger.Info("The new configuration is in force", "started", len(fresh), "untouched", len(tasks)-len(fresh))
+		r.Logger.Info("The new configuration is in force", "started", len(fresh), "followed", followed, "untouched", len(tasks)-len(fresh)-followed)
 	}
 	return nil
 }
@@ -135,24 +143,11 @@ func (r *run) stop(tasks []*task, c *config.Config) {
 	}
 }
 
-// forgetUntouched drops from the ledger the former namespaces that no twin was ever written in, such as those of a
-// counterpart that was mistyped for a while.
-func (r *run) forgetUntouched(stopped []*task) {
-	for _, t := range stopped {
-		for _, rule := range t.Rules {
-			if err := r.book.ForgetUntouched(r.ctx, rule.Name, t.MayHaveWritten); err != nil {
-				r.Logger.Warn("The ledger can't be written", "error", err)
-				return
-			}
-		}
-	}
-}
-
 // close ends everything.
 func (r *run) close() {
 	r.stop(r.tasks(), r.latest())
 	r.mu.Lock()
-	r.running, r.waiting = nil, "stopped"
+	r.running, r.waiting, r.Engine.book, r.inForce = nil, "stopped", nil, nil
 	r.mu.Unlock()
 	var closing sync.WaitGroup
 	for _, d := range r.directions {
@@ -162,12 +157,13 @@ func (r *run) close() {
 }
 
 func newTask(ctx context.Context, o flow.Options) *task {
-	t := &task{Flow: flow.New(o), done: make(chan struct{})}
+	t := &task{Flow: flow.New(o), done: make(chan struct{}), changed: o.Changed}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	return t
 }
 
 func (t *task) run() {
+	defer t.changed()
 	defer close(t.done)
 	t.Run(t.ctx)
 }
@@ -182,17 +178,23 @@ func (t *task) runs() bool {
 	}
 }
 
-// same reports whether a flow that runs is the one that is wanted. It may know of more removed rules and former
-// namespaces: those are done with.
+// options returns what the flow runs with now.
+func (t *task) options() flow.Options {
+	o := t.Options
+	o.Extent = *t.Extent()
+	return o
+}
+
+// same reports whether a flow that runs is the one that is wanted, or can follow to it. It may know of more removed rules:
+// those are done with.
 func same(running, want flow.Options) bool {
 	byName := func(rules []*boundary.Rule) []*boundary.Rule {
 		return slices.SortedFunc(slices.Values(rules), func(a, b *boundary.Rule) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	return running.Direction == want.Direction && running.Kind == want.Kind &&
-		reflect.DeepEqual(byName(running.Rules), byName(want.Rules)) && reflect.DeepEqual(running.Naming, want.Naming) &&
+		reflect.DeepEqual(byName(running.Rules), byName(want.Rules)) && want.Extent.Follows(running.Extent) &&
 		running.CreateNamespaces == want.CreateNamespaces && running.MassDeletion == want.MassDeletion &&
-		within(want.Removed, running.Removed) && within(want.FormerNamespaces, running.FormerNamespaces) &&
-		within(want.HeldIn, running.HeldIn)
+		within(want.Removed, running.Removed)
 }
 
 func within[T any](few, many []T) bool {

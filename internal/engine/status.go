@@ -154,7 +154,7 @@ func (e *Engine) rulesOf(f *flow.Flow) (all []RuleStatus) {
 		}
 		if deletes > 0 && name != "" {
 			one.Paused = &PausedStatus{deletes, twins, fmt.Sprintf("kubectl -n %s annotate configmap %s %s=%s",
-				e.Namespace, boundary.OwnName(e.Instance), ledger.AllowMassDeletion, name)}
+				e.Namespace, e.LedgerName, ledger.AllowMassDeletion, name)}
 		}
 		for _, g := range gaps[name] {
 			one.Undeclared = append(one.Undeclared, g.String())

@@ -16,7 +16,7 @@ type way struct {
 	direction        boundary.Direction
 	from, to         flow.End
 	identity         boundary.Identity
-	naming           boundary.Naming
+	extent           flow.Extent
 	rules            []*boundary.Rule
 	createNamespaces bool
 	massDeletion     boundary.MassDeletion
@@ -35,7 +35,10 @@ func (e *Engine) ways(c *config.Config, localUID, remoteUID string) []way {
 	for i := range both {
 		w := &both[i]
 		w.identity.Home, w.identity.Instance = e.ClusterID, e.Instance
-		w.naming = c.Naming(w.direction, e.ClusterID)
+		w.extent = flow.Extent{Naming: c.Naming(w.direction, e.ClusterID), Withdrawn: map[string]bool{}}
+		for _, name := range c.Withdrawn {
+			w.extent.Withdrawn[name] = true
+		}
 		w.rules = slices.DeleteFunc(slices.Clone(c.Rules), func(r *boundary.Rule) bool { return r.Direction != w.direction })
 		w.massDeletion = c.MassDeletion
 	}
@@ -50,10 +53,10 @@ func (e *Engine) flowsOf(w way, base flow.Options, removed []ledger.Rule) []flow
 	for _, kind := range kindsOf(w.rules, removed) {
 		o := base
 		o.Kind = kind
-		o.Identity, o.Direction, o.Naming, o.From, o.To = w.identity, w.direction, w.naming, w.from, w.to
+		o.Identity, o.Direction, o.Extent, o.From, o.To = w.identity, w.direction, w.extent, w.from, w.to
 		o.Remote = e.RemoteID
 		o.CreateNamespaces, o.MassDeletion = w.createNamespaces, w.massDeletion
-		o.Metrics, o.Logger = e.Metrics, e.Logger
+		o.Metrics, o.Logger, o.Changed = e.Metrics, e.Logger, e.told
 		for _, rule := range w.rules {
 			if rule.Kind.GroupKind() == kind.GroupKind() {
 				o.Rules = append(o.Rules, rule)
@@ -65,11 +68,7 @@ func (e *Engine) flowsOf(w way, base flow.Options, removed []ledger.Rule) []flow
 			}
 		}
 		if !slices.ContainsFunc(o.Rules, (*boundary.Rule).RefersByKind) {
-			o.Naming = boundary.WithoutKinds(w.naming)
-		}
-		o.TwinNamespaces = twinNamespaces(o.Rules, w.naming)
-		if o.Ledger != nil {
-			o.FormerNamespaces, o.HeldIn = recorded(o, o.Ledger.Former), recorded(o, o.Ledger.HeldIn)
+			o.Extent.Naming = boundary.WithoutKinds(w.extent.Naming)
 		}
 		flows = append(flows, o)
 	}
@@ -96,33 +95,6 @@ func (e *Engine) ledgerRules(c *config.Config) []ledger.Rule {
 		})
 	}
 	return rules
-}
-
-// twinNamespaces returns the namespaces in which the twins of rules belong; nil: any.
-func twinNamespaces(rules []*boundary.Rule, naming boundary.Naming) []string {
-	all := []string{}
-	for _, rule := range rules {
-		names, ok := rule.TwinNamespaces(naming)
-		if !ok {
-			return nil
-		}
-		all = append(all, names...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// recorded returns the namespaces that the ledger has for any of a flow's rules, those of earlier runs included.
-func recorded(o flow.Options, of func(rule string) []string) []string {
-	var all []string
-	for _, rule := range o.Rules {
-		all = append(all, of(rule.Name)...)
-	}
-	for _, rule := range o.Removed {
-		all = append(all, of(rule.Name)...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // kindsOf returns the kinds of all rules, in a stable order.

@@ -99,6 +99,9 @@ func (e *epoch) hold(ctx context.Context, in boundary.Input, d boundary.Decision
 		how = contended
 	}
 	e.states.settle(in.Key, how)
+	if how == paused && !e.guard.holds(in.Key) {
+		e.queue.add(in.Key, resyncs) // it was let go in this moment
+	}
 	if d.Until == boundary.UntilPlaceFree || d.Until == boundary.UntilTwinGone {
 		e.waiting.wait(in.Place, in.Key)
 	} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -29,13 +30,14 @@ type epoch struct {
 	states   *states
 	guard    *guard
 	confirm  *confirmer
-	from     *side      // where the sources are
-	to       *side      // where the twins are
-	watchers []*watcher // of both sides
-	// twinWatchers watch the namespaces that twins belong in.
-	twinWatchers []*watcher
-	end          context.CancelCauseFunc
-	ctx          context.Context // of the epoch, for watches that outlive a decision
+	from     *side // where the sources are
+	to       *side // where the twins are
+	// sourceWatches and twinWatches are those that run.
+	sourceWatches, twinWatches watches
+	run                        func(task func(context.Context)) // in a task of the epoch
+	grown                      growth
+	end                        context.CancelCauseFunc
+	ctx                        context.Context // of the epoch, for watches that outlive a decision
 	// dry are the dryRun options of all writes: an epoch that only looks asks what a server would make of them.
 	dry []string
 
@@ -46,6 +48,7 @@ type epoch struct {
 	undeclared map[string]bool // what was logged of undeclared fields; guarded by schemaMu
 	waiting    waitList
 	roaming    roaming
+	abroad     abroad
 	blind      atomic.Pointer[blindness] // what keeps the flow from running; nil: it runs
 	deciding   sync.Mutex                // held by a resync that decides
 	wound      map[string]bool           // removed rules that are wound down
@@ -72,35 +75,20 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 	}
 
 	var tasks sync.WaitGroup
-	run := e.runner(ctx, &tasks)
-	e.watchSources(run)
-	for _, scope := range p.twinScopes {
-		w := e.watcher(e.to, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, e.twins.Feed(scope))
-		e.watchers, e.twinWatchers = append(e.watchers, w), append(e.twinWatchers, w)
-		run(w.run)
-	}
-	for _, scope := range p.formerScopes {
-		feed := e.twins.Feed(scope)
-		w := e.watcher(e.to, p.twin, scope, boundary.LabelOrigin+"="+f.Identity.Cluster, feed)
-		w.pass = sync.OnceFunc(func() {
-			e.log.Warn("Twins may be left in a namespace of their cluster that no rule uses any more, but RBAC does not let it be watched: they stay until it does", "namespace", scope)
-			feed.Pass()
-		})
-		run(w.run)
-	}
-	if p.unseen {
-		e.log.Warn("Twins may be left in namespaces of their cluster that no rule uses any more, but RBAC lets only those in use be watched: they stay until it allows to list and watch them in all namespaces")
-	}
+	e.run = e.runner(ctx, &tasks)
+	e.begin()
+	defer e.leave()
 	for range f.workers() + 1 { // one is left for changes
-		run(e.work)
+		e.run(e.work)
 	}
-	run(e.supervise)
+	e.run(e.supervise)
 	f.tellGaps(p.gaps)
 	f.setState(State{Active: true}, e)
 	e.enqueueAll() // a namespace may have become known before the flow could be told of it
 	e.listedAgain()
 
 	<-ctx.Done()
+	e.leave()
 	e.queue.ShutDown()
 	cause := context.Cause(ctx)
 	waitFor(cause, &tasks, &e.blockers.tasks)
@@ -122,12 +110,12 @@ func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *pla
 	e.blockers = newBlockers(e)
 	e.sources = store.New(store.Options{
 		Keep: func(o *unstructured.Unstructured) bool {
-			return boundary.Keeps(f.Rules, o, f.Naming) || f.Identity.Holds(o, f.Remote)
+			return boundary.Keeps(f.Rules, o, f.Extent().Naming) || f.Identity.Holds(o, f.Remote)
 		},
 		Trim:    func(o *unstructured.Unstructured) { boundary.TrimSource(f.Rules, o) },
 		Listing: e.guard.suspend,
 		Changed: e.sourceChanged,
-		Listed:  e.listed,
+		Listed:  e.sourcesListed,
 	})
 	e.twins = store.New(store.Options{
 		Index: func(o *unstructured.Unstructured) (types.NamespacedName, bool) {
@@ -135,31 +123,9 @@ func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *pla
 		},
 		Listing: e.guard.suspend,
 		Changed: e.twinChanged,
-		Listed:  e.listed,
+		Listed:  e.twinsListed,
 	})
 	return e
-}
-
-// watchSources watches the sources, each watch in a task of its own.
-func (e *epoch) watchSources(run func(task func(context.Context))) {
-	selector := e.sourceSelector()
-	for _, scope := range e.plan.sourceScopes {
-		w := e.watcher(e.from, e.plan.source, scope, selector, e.sources.Feed(scope))
-		e.watchers = append(e.watchers, w)
-		run(w.run)
-	}
-	for _, scope := range e.plan.heldScopes {
-		feed := e.sources.Feed(scope)
-		w := e.watcher(e.from, e.plan.source, scope, selector, feed)
-		w.pass = sync.OnceFunc(func() {
-			e.log.Warn("Sources may still be held in a namespace that no rule uses any more, but RBAC does not let it be watched: they stay held until it does", "namespace", scope)
-			feed.Pass()
-		})
-		run(w.run)
-	}
-	if e.plan.heldUnseen {
-		e.log.Warn("Sources may still be held in namespaces that no rule uses any more, but RBAC lets only those in use be watched: they stay held until it allows to list and watch them in all namespaces")
-	}
 }
 
 // workers is the most that any of the rules asks for.
@@ -202,26 +168,35 @@ func (e *epoch) recordCRD(ctx context.Context) error {
 // awaited says what is not listed yet, and why.
 func (e *epoch) awaited() string {
 	var texts []string
-	for _, w := range e.watchers {
+	for _, w := range slices.Concat(e.sourceWatches.needed(), e.twinWatches.needed()) {
 		if text := w.awaited(); text != "" {
 			texts = append(texts, text)
 		}
+	}
+	for _, namespace := range e.sources.Awaited() {
+		texts = append(texts, namespace+" on the "+e.from.Role()+" cluster")
 	}
 	return strings.Join(texts, ", ")
 }
 
 // unseen says where twins, or sources that are held, may be left that RBAC does not let us see.
 func (e *epoch) unseen() (texts []string) {
-	hidden := func(s *store.Store, scopes []string) string {
-		return strings.Join(slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !s.Settled(scope) || s.Synced(scope) }), ", ")
+	hidden := func(all *watches) string {
+		var names []string
+		for _, w := range all.list() {
+			if w.spare.Load() && w.feed.Settled() && !w.feed.Listed() {
+				names = append(names, w.scope)
+			}
+		}
+		return strings.Join(names, ", ")
 	}
-	if names := hidden(e.twins, e.plan.formerScopes); names != "" {
+	if names := hidden(&e.twinWatches); names != "" {
 		texts = append(texts, "twins may be left in namespaces that no rule uses any more, but RBAC does not let them be listed: "+names)
 	}
-	if e.plan.unseen {
+	if e.twinsUnseen() {
 		texts = append(texts, "twins may be left in namespaces that no rule uses any more, but RBAC lets only those in use be listed")
 	}
-	if names := hidden(e.sources, e.plan.heldScopes); names != "" {
+	if names := hidden(&e.sourceWatches); names != "" {
 		texts = append(texts, "sources may still be held in namespaces that no rule uses any more, but RBAC does not let them be listed: "+names)
 	}
 	if e.plan.heldUnseen {
@@ -233,32 +208,33 @@ func (e *epoch) unseen() (texts []string) {
 // synced reports whether both sides are listed.
 func (e *epoch) synced() bool { return e.sources.AllSynced() && e.twins.AllSynced() }
 
-// ready reports whether both sides are listed as far as a source is concerned.
+// ready reports whether both sides are listed as far as a source is concerned. A namespace that is not watched for
+// sources has none.
 func (e *epoch) ready(key types.NamespacedName) bool {
-	if e.sourceScope(key.Namespace) && !e.sources.Settled(key.Namespace) {
+	if e.sources.Fed(key.Namespace) && !e.sources.Settled(key.Namespace) {
 		return false
 	}
-	targets := boundary.Targets(e.Rules, e.Naming, key.Namespace)
+	return e.targetsListed(key.Namespace)
+}
+
+// targetsListed reports whether the twins are listed where those of a namespace's sources belong.
+func (e *epoch) targetsListed(namespace string) bool {
+	targets := boundary.Targets(e.Rules, e.Extent().Naming, namespace)
 	if targets == nil {
 		return e.twins.AllSynced()
 	}
-	for _, namespace := range targets {
-		if !e.twins.Synced(namespace) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(targets, func(target string) bool { return !e.twins.Synced(target) })
 }
 
-// sourceScope reports whether a namespace is watched for sources at all; one that is not has none.
-func (e *epoch) sourceScope(namespace string) bool {
-	return slices.Contains(e.plan.sourceScopes, "") || slices.Contains(e.plan.sourceScopes, namespace) ||
-		slices.Contains(e.plan.heldScopes, namespace)
+// twinsKnown reports whether it is known which twins the sources of a namespace have. Where all were listed once, a
+// namespace that comes later holds none of others.
+func (e *epoch) twinsKnown(namespace string) bool {
+	return e.twins.AllSynced() || e.announced.Load() && e.targetsListed(namespace)
 }
 
 // deselected reports whether no rule takes a source, which is known only because it is held.
 func (e *epoch) deselected(source *unstructured.Unstructured) bool {
-	return e.Identity.Holds(source, e.Remote) && !boundary.Keeps(e.Rules, source, e.Naming)
+	return e.Identity.Holds(source, e.Remote) && !boundary.Keeps(e.Rules, source, e.Extent().Naming)
 }
 
 // sourceChanged takes in a change of a source.
@@ -296,6 +272,9 @@ func (e *epoch) twinChanged(c store.Change) {
 		keys[key] = true
 	}
 	moved := len(keys) > 1 || c.Old == nil || c.New == nil
+	if moved {
+		e.changed()
+	}
 	for key := range keys {
 		if moved {
 			e.Siblings.twinChanged(e.Flow, key, laneOf(c))
@@ -318,19 +297,59 @@ func laneOf(c store.Change) lane {
 	return resyncs
 }
 
-// listed queues everything of a scope that has just been listed: what came before its other side was listed was
-// passed over.
-func (e *epoch) listed(string) {
+// sourcesListed queues everything of a scope of sources that has just been listed: what came before its other side was
+// listed was passed over.
+func (e *epoch) sourcesListed(scope string) {
+	of := affected{all: scope == "", sources: map[string]bool{scope: true}}
+	e.listed(of.has, of)
+}
+
+// twinsListed does so for a scope of twins.
+func (e *epoch) twinsListed(scope string) {
+	of := affected{all: scope == "", twins: map[string]bool{scope: true}}
+	into := e.goesInto(scope)
+	match := func(source, twin types.NamespacedName) bool { return of.has(source, twin) || into(source) }
+	switch {
+	case e.twins.AllSynced() && e.announced.CompareAndSwap(false, true):
+		match = everything // that a source has no other twin is known now
+		e.Siblings.lookAgain(e.Flow, nil)
+	case scope != "":
+		e.Siblings.lookAgain(e.Flow, into)
+	}
+	e.listed(match, of)
+}
+
+// listed queues what matches of what was just listed, and lets the guard count it.
+func (e *epoch) listed(match func(source, twin types.NamespacedName) bool, of affected) {
 	now := time.Now()
 	e.listedAt.Store(&now)
-	e.enqueueAll()
-	if e.twins.AllSynced() && e.announced.CompareAndSwap(false, true) {
-		e.Siblings.lookAgain(e.Flow)
-	}
+	e.enqueue(match)
 	e.listedAgain()
-	e.guard.recount()
+	e.guard.look(of)
+	e.changed()
 	e.log.Debug("Listed", "sources", e.sources.Len(), "twins", e.twins.Len())
 }
+
+// affected says what a change concerns: everything, or what has its source, or its twin, in certain namespaces.
+type affected struct {
+	all            bool
+	sources, twins map[string]bool
+}
+
+func (a affected) has(source, twin types.NamespacedName) bool {
+	return a.all || a.sources[source.Namespace] || a.twins[twin.Namespace]
+}
+
+func (a affected) and(b affected) affected {
+	both := affected{all: a.all || b.all, sources: map[string]bool{}, twins: map[string]bool{}}
+	for _, one := range []affected{a, b} {
+		maps.Copy(both.sources, one.sources)
+		maps.Copy(both.twins, one.twins)
+	}
+	return both
+}
+
+func everything(_, _ types.NamespacedName) bool { return true }
 
 // lastListed returns when a scope was listed last: absences of which no event told were found by then.
 func (e *epoch) lastListed() time.Time {
@@ -341,52 +360,66 @@ func (e *epoch) lastListed() time.Time {
 }
 
 // enqueueAll queues every source and the source of every twin.
-func (e *epoch) enqueueAll() { e.enqueue(func(types.NamespacedName) bool { return true }) }
+func (e *epoch) enqueueAll() { e.enqueue(everything) }
 
-// enqueue queues the sources, and the sources of twins, that match.
-func (e *epoch) enqueue(match func(source types.NamespacedName) bool) {
+// enqueue queues the sources, and the sources of twins, that match. twin is empty for a source.
+func (e *epoch) enqueue(match func(source, twin types.NamespacedName) bool) {
 	var keys []types.NamespacedName
 	e.sources.Each("", func(o *unstructured.Unstructured) bool {
-		keys = append(keys, types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()})
+		keys = append(keys, nameOf(o))
 		return true
 	})
-	e.twins.Each("", func(o *unstructured.Unstructured) bool {
-		if source, ok := e.Identity.SourceOf(o); ok {
+	keys = slices.DeleteFunc(keys, func(source types.NamespacedName) bool { return !match(source, types.NamespacedName{}) })
+	e.eachTwin(func(source, twin types.NamespacedName) {
+		if match(source, twin) {
 			keys = append(keys, source)
 		}
-		return true
 	})
 	for _, key := range keys {
-		if match(key) {
-			e.queue.add(key, resyncs)
-		}
+		e.queue.add(key, resyncs)
+	}
+}
+
+// eachTwin calls do for every twin of ours and its source.
+func (e *epoch) eachTwin(do func(source, twin types.NamespacedName)) {
+	var pairs [][2]types.NamespacedName
+	e.twins.EachIndexed(func(source types.NamespacedName, o *unstructured.Unstructured) {
+		pairs = append(pairs, [2]types.NamespacedName{source, nameOf(o)})
+	})
+	for _, pair := range pairs {
+		do(pair[0], pair[1])
 	}
 }
 
 // namespaceChanged queues the sources whose twins belong into a remote namespace; "": into any. When one comes, the
 // right to watch it comes with it or soon after.
 func (e *epoch) namespaceChanged(name string) {
-	for _, w := range e.twinWatchers {
-		if w.scope != "" && w.scope == name {
-			w.hurry()
-		}
+	if w := e.twinWatches.get(name); w != nil && name != "" {
+		w.hurry()
 	}
-	e.enqueue(func(source types.NamespacedName) bool {
-		return name == "" || e.goesInto(source, name)
-	})
+	into := e.goesInto(name)
+	e.enqueue(func(source, _ types.NamespacedName) bool { return name == "" || into(source) })
 }
 
-// goesInto reports whether a source's twin belongs into a namespace.
-func (e *epoch) goesInto(key types.NamespacedName, namespace string) bool {
-	if targets := boundary.Targets(e.Rules, e.Naming, key.Namespace); targets != nil {
-		return slices.Contains(targets, namespace)
+// goesInto returns what reports whether a source's twin belongs into a namespace, as things are now.
+func (e *epoch) goesInto(namespace string) func(source types.NamespacedName) bool {
+	naming := e.Extent().Naming
+	known := map[string]bool{} // by namespaces of sources whose twins have one place
+	return func(key types.NamespacedName) bool {
+		if into, ok := known[key.Namespace]; ok {
+			return into
+		}
+		if targets := boundary.Targets(e.Rules, naming, key.Namespace); targets != nil {
+			known[key.Namespace] = slices.Contains(targets, namespace)
+			return known[key.Namespace]
+		}
+		source := e.sources.Get(key)
+		if source == nil {
+			return false
+		}
+		place, ok := boundary.Belongs(e.Rules, source, naming, stampedRule(e.twins.ByIndex(key)))
+		return ok && place.Namespace == namespace
 	}
-	source := e.sources.Get(key)
-	if source == nil {
-		return false
-	}
-	place, ok := boundary.Belongs(e.Rules, source, e.Naming, stampedRule(e.twins.ByIndex(key)))
-	return ok && place.Namespace == namespace
 }
 
 // supervise looks after what no event tells: the ground that the epoch stands on, the guard, and the end of a wind-down.
@@ -426,6 +459,10 @@ func (e *epoch) revalidate(ctx context.Context) {
 			return
 		}
 		e.end(fmt.Errorf("%w: %w", errServing, err))
+		return
+	}
+	if e.grown.take() && (fresh.sourcesWide && !e.plan.sourcesWide || fresh.twinsWide && !e.plan.twinsWide) {
+		e.end(errWider)
 		return
 	}
 	if !sameCRD(fresh.sourceCRD, e.plan.sourceCRD) || !sameCRD(fresh.twinCRD, e.plan.twinCRD) {

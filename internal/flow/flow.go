@@ -39,12 +39,8 @@ type Options struct {
 	// Rules are the rules of the kind; Removed those of earlier runs that are to be wound down (D5).
 	Rules   []*boundary.Rule
 	Removed []boundary.RemovedRule
-	Naming  boundary.Naming
-	// TwinNamespaces are the remote namespaces in which twins belong; nil: any. FormerNamespaces are those in which
-	// twins of earlier runs may be left, by the ledger.
-	TwinNamespaces, FormerNamespaces []string
-	// HeldIn are the namespaces of sources, or ledger.Anywhere, in which some may carry our finalizer, by the ledger (D3).
-	HeldIn []string
+	// Extent is the first one: Flow.Extent tells the one in force.
+	Extent Extent
 
 	// Direction says which side is which: From is where the sources are, To where the twins are.
 	Direction boundary.Direction
@@ -64,6 +60,8 @@ type Options struct {
 	Events       *observe.Events
 	Metrics      *observe.Metrics
 	Logger       *slog.Logger
+	// Changed is called, from anywhere, when the flow, or what is left of its twins, stands otherwise; it must not block.
+	Changed func()
 }
 
 // End is one end of a flow: a cluster, and the UID of its namespace kube-system by the ledger.
@@ -78,6 +76,11 @@ type Flow struct {
 	name    string
 	log     *slog.Logger
 	metrics *observe.FlowMetrics
+
+	extents extents
+	held    bool       // sources may have been held by rules of earlier runs (D3)
+	moving  sync.Mutex // held while scopes change, or what the ledger has of them
+	live    *epoch     // the one whose watches follow the extent, which may be a vigil's; guarded by moving
 
 	kick chan struct{} // something that the lifecycle depends on may have changed
 
@@ -98,6 +101,8 @@ type State struct {
 	Starting bool
 	// Replaced: a cluster is another one than the ledger names.
 	Replaced bool
+	// TwinsNotServed: the twins' side does not serve the kind, so there are none.
+	TwinsNotServed bool
 	// Reason says why it is not active.
 	Reason string
 }
@@ -116,6 +121,7 @@ func (f *Flow) tellGaps(gaps map[string][]boundary.Gap) {
 	f.mu.Lock()
 	f.gaps = gaps
 	f.mu.Unlock()
+	f.changed()
 	for _, rule := range f.Rules {
 		message := boundary.GapsMessage(gaps[rule.Name])
 		f.Metrics.SetRuleUndeclared(rule.Name, string(rule.Direction), rule.Kind.Kind, len(gaps[rule.Name]))
@@ -139,6 +145,8 @@ func New(o Options) *Flow {
 		kick:    make(chan struct{}, 1),
 		state:   State{Starting: true, Reason: "starting"},
 	}
+	f.extents.set(&o.Extent)
+	f.held = len(f.heldIn()) > 0
 	o.Siblings.join(f)
 	o.References.join(f)
 	return f
@@ -221,7 +229,9 @@ func (f *Flow) Run(ctx context.Context) {
 			crds.watch(ctx, plan)
 		}
 		if err != nil {
-			f.setState(waiting(err), nil)
+			state := waiting(err)
+			state.TwinsNotServed = plan != nil && plan.twinsNotServed
+			f.setState(state, nil)
 			held.keep(ctx, err)
 			f.waitKick(ctx, delay)
 			most := recheckMost
@@ -237,6 +247,9 @@ func (f *Flow) Run(ctx context.Context) {
 		done, err := f.runEpoch(ctx, plan)
 		if done {
 			return
+		}
+		if errors.Is(err, errWider) {
+			continue
 		}
 		if err != nil && ctx.Err() == nil {
 			f.setState(waiting(err), nil)
@@ -319,7 +332,7 @@ func (f *Flow) setState(s State, e *epoch) {
 	f.state, f.epoch = s, e
 	f.mu.Unlock()
 	if turned {
-		f.Siblings.lookAgain(f)
+		f.Siblings.lookAgain(f, nil)
 	}
 	for _, rule := range f.Rules {
 		f.Metrics.SetRuleActive(rule.Name, string(rule.Direction), rule.Kind.Kind, s.Active)
@@ -329,4 +342,5 @@ func (f *Flow) setState(s State, e *epoch) {
 	} else if changed {
 		f.log.Warn("The flow waits", "reason", s.Reason)
 	}
+	f.changed()
 }

@@ -22,7 +22,8 @@ func (f *Flow) Ground(ctx context.Context) (*Ground, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ground{Source: p.source, Twin: p.twin, SourceScopes: p.sourceScopes, TwinScopes: p.twinScopes, Schema: p.schema}, nil
+	s := f.scopes(p, f.Extent())
+	return &Ground{Source: p.source, Twin: p.twin, SourceScopes: s.sources, TwinScopes: s.twins, Schema: p.schema}, nil
 }
 
 // Undeclared returns the paths of a source that the twins' side does not declare (O7).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -27,12 +28,20 @@ var errDone = errors.New("all rules are wound down")
 type guard struct {
 	epoch *epoch
 
+	counting sync.Mutex // held by who counts
+
 	mu      sync.Mutex
+	turn    int      // how often it was suspended
+	due     affected // what is to be looked at by the next count
 	current boundary.Guard
 	allowed bool
 	told    bool // deletes are paused, and that was said
 	// fresh are twins that were created while deletes were held: they are no reason to take the deletes for few.
 	fresh map[types.UID]bool
+	// doomed are the places of the twins that were to go for a reason that was inferred, when they were looked at last.
+	doomed map[types.NamespacedName]bool
+	// held are the sources of which a delete is held.
+	held map[types.NamespacedName]bool
 }
 
 func newGuard(e *epoch) *guard {
@@ -43,6 +52,20 @@ func (g *guard) get() boundary.Guard {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.current
+}
+
+// holds takes in that a delete of a source's twin is held; false: it is let go by now.
+func (g *guard) holds(source types.NamespacedName) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.current.Paused {
+		return false
+	}
+	if g.held == nil {
+		g.held = map[types.NamespacedName]bool{}
+	}
+	g.held[source] = true
+	return true
 }
 
 // created takes in that a twin was created.
@@ -58,61 +81,96 @@ func (g *guard) created(uid types.UID) {
 	g.fresh[uid] = true
 }
 
-func (g *guard) isFresh(uid types.UID) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.fresh[uid]
-}
-
-// suspend holds inferred deletes until recount has looked at all of them.
+// suspend holds inferred deletes until what changes now has been looked at.
 func (g *guard) suspend() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.current.Paused, g.allowed = true, false
+	g.turn++
 }
 
-// recount looks at every twin, once everything is listed, and lets inferred deletes go on unless they are too many.
+// look counts again, with what changed.
+func (g *guard) look(of affected) {
+	g.mu.Lock()
+	g.due = g.due.and(of)
+	g.mu.Unlock()
+	g.recount()
+}
+
+// recount looks, once everything is listed, at the twins of what changed and at those that were to go before, and lets
+// inferred deletes go on unless they are too many.
 func (g *guard) recount() {
 	e := g.epoch
+	g.counting.Lock()
+	defer g.counting.Unlock()
 	if !e.synced() {
 		return
 	}
-	var twins []*unstructured.Unstructured
-	e.twins.Each("", func(o *unstructured.Unstructured) bool {
-		twins = append(twins, o)
-		return true
-	})
-	ours, deletes := 0, 0
-	for _, twin := range twins {
-		source, ok := e.Identity.SourceOf(twin)
-		if !ok || g.isFresh(twin.GetUID()) {
-			continue
+	g.mu.Lock()
+	due, turn, before, fresh := g.due, g.turn, g.doomed, maps.Clone(g.fresh)
+	g.due = affected{}
+	g.mu.Unlock()
+	ours, doomed := 0, map[types.NamespacedName]bool{}
+	var look []*unstructured.Unstructured
+	e.twins.EachIndexed(func(source types.NamespacedName, twin *unstructured.Unstructured) {
+		if fresh[twin.GetUID()] {
+			return
 		}
 		ours++
-		in := e.input(source, twin, types.NamespacedName{Namespace: twin.GetNamespace(), Name: twin.GetName()})
-		in.Guard, in.Confirmed = boundary.Guard{}, true
-		if boundary.Decide(in).Guarded {
-			deletes++
+		if place := nameOf(twin); due.has(source, place) || before[place] {
+			look = append(look, twin)
+		}
+	})
+	for _, twin := range look {
+		if source, ok := e.Identity.SourceOf(twin); ok && e.inferredAway(source, twin) {
+			doomed[nameOf(twin)] = true
 		}
 	}
+	deletes := len(doomed)
 
 	g.mu.Lock()
 	tooMany := deletes >= massLeast && 2*deletes > ours
-	was := g.current.Paused
 	g.current = boundary.Guard{Deletes: deletes, Twins: ours}
 	g.current.Paused = tooMany && !g.allowed && e.MassDeletion != boundary.MassDeletionAllow
-	now, tell := g.current.Paused, g.current.Paused && !g.told
+	g.doomed = doomed
+	if g.turn != turn { // suspended meanwhile: who did that counts again
+		g.current.Paused = true
+		g.mu.Unlock()
+		return
+	}
+	now, paused, tell := g.current.Paused, g.told, g.current.Paused && !g.told
 	g.told = now
+	released := g.held
 	if !now {
-		g.fresh = nil
+		g.fresh, g.held = nil, nil
 	}
 	g.mu.Unlock()
 	if tell {
 		e.log.Warn(fmt.Sprintf("Deletes are paused: %d of %d twins would go for a reason that was only inferred. Look whether the sources are really gone; annotate the ledger, or set massDeletion: Allow, to let them go", deletes, ours))
 	}
-	if was && !now {
-		e.enqueueAll()
+	if !now {
+		for key := range released {
+			e.queue.add(key, resyncs)
+		}
 	}
+	if now != paused {
+		e.changed()
+	}
+}
+
+// inferredAway reports whether a twin would go for a reason that is only inferred. What is in step is told without a
+// whole decision: at a start, all twins are looked at.
+func (e *epoch) inferredAway(key types.NamespacedName, twin *unstructured.Unstructured) bool {
+	place, x := nameOf(twin), e.Extent()
+	stamp, _ := boundary.ReadStamp(twin)
+	if source := e.sources.Get(key); source != nil && source.GetUID() == stamp.SourceUID {
+		if at, ok := boundary.Belongs(e.Rules, source, x.Naming, stamp.Rule); ok && at == place {
+			return false
+		}
+	}
+	in := e.input(key, twin, place)
+	in.Guard, in.Confirmed = boundary.Guard{}, true
+	return boundary.Decide(in).Guarded
 }
 
 // sweep tidies up: it lets held deletes go when somebody allows it, ends wind-downs, and drops idle states.
@@ -184,6 +242,8 @@ func (e *epoch) finishWindDown(ctx context.Context) {
 			return
 		}
 		e.wound[removed.Name] = true
+		e.changed()
+		e.closeForgotten()
 		e.log.Info("A removed rule is wound down", "rule", removed.Name)
 	}
 	if len(e.Rules) == 0 && len(e.wound) == len(e.Removed) {
@@ -202,15 +262,29 @@ func hidden(s *store.Store, namespace string) bool {
 	return !s.Synced(namespace)
 }
 
-// forgetFormer drops from the ledger the former namespaces of rules in which no twin of theirs is left.
+// forgetFormer drops from the ledger the former namespaces of rules in which no twin of theirs is left, and no more is on
+// the way, and ends their watches.
 func (e *epoch) forgetFormer(ctx context.Context) {
-	misplaced := sync.OnceValue(e.misplaced)
+	e.moving.Lock() // else one that is about to be used again could be forgotten
+	defer e.moving.Unlock()
+	var misplaced map[string]bool
+	forgotten := false
 	for _, rule := range e.Rules {
 		former := e.Ledger.Former(rule.Name)
 		if len(former) == 0 {
 			continue
 		}
-		empty := slices.DeleteFunc(former, func(namespace string) bool { return misplaced()[namespace] || e.twinsHidden(namespace) })
+		if misplaced == nil {
+			if e.extents.overtaken() || e.states.uncertain() {
+				return
+			}
+			misplaced = e.misplaced()
+		}
+		names, _ := rule.TwinNamespaces(e.Extent().Naming)
+		present := setOf(names)
+		empty := slices.DeleteFunc(former, func(namespace string) bool {
+			return misplaced[namespace] || present[namespace] || e.twinsHidden(namespace)
+		})
 		if len(empty) == 0 {
 			continue
 		}
@@ -218,18 +292,22 @@ func (e *epoch) forgetFormer(ctx context.Context) {
 			e.log.Warn("The ledger can't be written", "error", err)
 			return
 		}
+		forgotten = true
+	}
+	if forgotten {
+		e.close()
+		e.changed()
 	}
 }
 
 // misplaced returns the namespaces, and ledger.Anywhere, that hold twins which do not belong there.
 func (e *epoch) misplaced() map[string]bool {
 	found := map[string]bool{}
-	e.twins.Each("", func(o *unstructured.Unstructured) bool {
-		source, ok := e.Identity.SourceOf(o)
-		if targets := boundary.Targets(e.Rules, e.Naming, source.Namespace); ok && targets != nil && !slices.Contains(targets, o.GetNamespace()) {
-			found[o.GetNamespace()], found[ledger.Anywhere] = true, true
+	naming := e.Extent().Naming
+	e.eachTwin(func(source, twin types.NamespacedName) {
+		if targets := boundary.Targets(e.Rules, naming, source.Namespace); targets != nil && !slices.Contains(targets, twin.Namespace) {
+			found[twin.Namespace], found[ledger.Anywhere] = true, true
 		}
-		return true
 	})
 	return found
 }

@@ -65,12 +65,13 @@ func (v *vigil) begin(ctx context.Context, p *plan) {
 	e := v.flow.newEpoch(ctx, cancel, p)
 	e.blind.Store(&blindness{})
 	var tasks sync.WaitGroup
-	run := e.runner(ctx, &tasks)
-	e.watchSources(run)
-	run(e.work)
+	e.run = e.runner(ctx, &tasks)
+	e.begin()
+	e.run(e.work)
 	v.epoch = e
 	v.stop = func() {
 		cancel(nil)
+		e.leave()
 		e.queue.ShutDown()
 		tasks.Wait()
 	}
@@ -132,7 +133,7 @@ func (e *epoch) trouble(source *unstructured.Unstructured) string {
 	if text := e.unreachable(); text != "" {
 		return text
 	}
-	for _, w := range e.twinWatchers {
+	for _, w := range e.twinWatches.needed() {
 		if reason := w.trouble.Load(); reason != nil && !w.feed.Settled() {
 			return fmt.Sprintf("twins can't be listed in %s", w.awaited())
 		}
@@ -140,9 +141,9 @@ func (e *epoch) trouble(source *unstructured.Unstructured) string {
 	return ""
 }
 
-// moreTwins reports whether a source with these twins has one at another place, or may have.
-func (e *epoch) moreTwins(twins []*unstructured.Unstructured, place types.NamespacedName) bool {
-	return !e.twins.AllSynced() || slices.ContainsFunc(twins, func(twin *unstructured.Unstructured) bool { return nameOf(twin) != place })
+// moreTwins reports whether a source of a namespace with these twins has one at another place, or may have.
+func (e *epoch) moreTwins(namespace string, twins []*unstructured.Unstructured, place types.NamespacedName) bool {
+	return !e.twinsKnown(namespace) || slices.ContainsFunc(twins, func(twin *unstructured.Unstructured) bool { return nameOf(twin) != place })
 }
 
 // patchFinalizers sets the finalizers of a source in the state that was decided on.
@@ -189,20 +190,27 @@ func (e *epoch) lookAfterHeld() {
 	}
 }
 
-// forgetHeld drops from the ledger the namespaces in which no rule holds sources any more and none is held.
+// forgetHeld drops from the ledger the namespaces in which no rule holds sources any more and none is held, and ends
+// their watches.
 func (e *epoch) forgetHeld(ctx context.Context) {
-	if len(e.HeldIn) == 0 {
+	if !e.mayHold() {
 		return
 	}
-	strays := e.strays()
+	e.moving.Lock() // else one that is about to be used again could be forgotten
+	defer e.moving.Unlock()
+	if e.extents.overtaken() {
+		return
+	}
+	strays, forgotten := e.strays(), false
 	for _, rule := range e.Rules {
 		left := e.Ledger.HeldIn(rule.Name)
 		if rule.MayHold() {
-			present, listed := rule.SourceNamespaces(e.Naming)
+			names, listed := rule.SourceNamespaces(e.Extent().Naming)
 			if !listed {
 				continue // they hold anywhere
 			}
-			left = slices.DeleteFunc(left, func(namespace string) bool { return slices.Contains(present, namespace) })
+			present := setOf(names)
+			left = slices.DeleteFunc(left, func(namespace string) bool { return present[namespace] })
 		}
 		free := slices.DeleteFunc(left, func(namespace string) bool { return strays[namespace] || e.sourcesHidden(namespace) })
 		if len(free) == 0 {
@@ -212,14 +220,18 @@ func (e *epoch) forgetHeld(ctx context.Context) {
 			e.log.Warn("The ledger can't be written", "error", err)
 			return
 		}
+		forgotten = true
+	}
+	if forgotten {
+		e.close()
 	}
 }
 
 // strays returns the namespaces, and ledger.Anywhere, with sources that carry our finalizer although no rule holds them.
 func (e *epoch) strays() map[string]bool {
-	strays := map[string]bool{}
+	strays, naming := map[string]bool{}, e.Extent().Naming
 	e.sources.Each("", func(o *unstructured.Unstructured) bool {
-		if boundary.Stray(e.Rules, o, e.Naming, e.Identity, e.Remote) {
+		if boundary.Stray(e.Rules, o, naming, e.Identity, e.Remote) {
 			strays[o.GetNamespace()], strays[ledger.Anywhere] = true, true
 		}
 		return true
@@ -229,5 +241,5 @@ func (e *epoch) strays() map[string]bool {
 
 // sourcesHidden reports whether there may be sources in a namespace that are not listed.
 func (e *epoch) sourcesHidden(namespace string) bool {
-	return len(e.plan.sourceScopes)+len(e.plan.heldScopes) > 0 && hidden(e.sources, namespace)
+	return e.plan.watched && len(e.sourceWatches.list()) > 0 && hidden(e.sources, namespace)
 }

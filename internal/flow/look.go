@@ -98,15 +98,16 @@ func (v *View) list(ctx context.Context) error {
 	if v.skipped != nil {
 		selector = ""
 	}
-	for _, scope := range slices.Concat(p.sourceScopes, p.heldScopes) {
+	want := e.scopes(p, e.Extent())
+	for i, scope := range slices.Concat(want.sources, want.held) {
 		feed := e.sources.Feed(scope)
-		if err := v.fill(ctx, e.from, p.source, scope, selector, feed, slices.Contains(p.heldScopes, scope)); err != nil {
+		if err := v.fill(ctx, e.from, p.source, scope, selector, feed, i >= len(want.sources)); err != nil {
 			return err
 		}
 	}
-	for _, scope := range slices.Concat(p.twinScopes, p.formerScopes) {
+	for i, scope := range slices.Concat(want.twins, want.former) {
 		feed := e.twins.Feed(scope)
-		if err := v.fill(ctx, e.to, p.twin, scope, boundary.LabelOrigin+"="+e.Identity.Cluster, feed, slices.Contains(p.formerScopes, scope)); err != nil {
+		if err := v.fill(ctx, e.to, p.twin, scope, e.twinSelector(), feed, i >= len(want.twins)); err != nil {
 			return err
 		}
 	}
@@ -134,7 +135,7 @@ func (v *View) fill(ctx context.Context, s *side, r cluster.Resource, scope, sel
 	items := make([]any, len(objects))
 	for i, object := range objects {
 		items[i] = object
-		if v.skipped != nil && s == v.e.from && !boundary.Keeps(v.Rules, object, v.Naming) {
+		if v.skipped != nil && s == v.e.from && !boundary.Keeps(v.Rules, object, v.Extent().Naming) {
 			object.SetManagedFields(nil)
 			v.skipped[nameOf(object)] = object
 		}

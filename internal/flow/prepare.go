@@ -11,7 +11,6 @@ import (
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
-	"isthmus.dev/isthmus/internal/ledger"
 )
 
 // plan is how both sides serve the kind at the moment.
@@ -21,15 +20,12 @@ type plan struct {
 	schema             *boundary.Schema          // what the remote side declares
 	statusSchema       *boundary.Schema          // what the local side declares of status
 	gaps               map[string][]boundary.Gap // what can't cross, by rule
-	sourceScopes       []string
-	twinScopes         []string
-	// formerScopes are watched for twins too, where RBAC still allows it; unseen: there may be twins in namespaces that
-	// nobody knows and RBAC does not let us look for.
-	formerScopes []string
-	unseen       bool
-	// heldScopes are watched besides for sources that carry our finalizer, where RBAC still allows it; heldUnseen: there
-	// may be some where it does not let us look.
-	heldScopes []string
+	// watched: sources are watched at all. sourcesWide and twinsWide: all namespaces of a side are watched at once, and not
+	// each by itself.
+	watched, sourcesWide, twinsWide bool
+	// twinsNotServed: the twins' side does not serve the kind, beside an error that may say something else.
+	twinsNotServed bool
+	// heldUnseen: there may be sources that carry our finalizer where RBAC does not let us look.
 	heldUnseen bool
 }
 
@@ -46,10 +42,12 @@ func (f *Flow) prepare(ctx context.Context) (p *plan, err error) {
 		return nil, err
 	}
 	if p.source, err = f.From.Resource(ctx, f.Kind); err != nil && !(errors.Is(err, cluster.ErrNotServed) && len(f.Rules) == 0) {
+		p.twinsNotServed = errors.Is(err, cluster.ErrNotServed) && f.twinsNotServed(ctx)
 		return f.guess(p), err
 	}
-	watched := len(f.Rules) > 0 || len(f.HeldIn) > 0 && err == nil
+	watched := len(f.Rules) > 0 || len(f.heldIn()) > 0 && err == nil
 	if p.twin, err = f.To.Resource(ctx, f.Kind); err != nil {
+		p.twinsNotServed = errors.Is(err, cluster.ErrNotServed)
 		return f.guess(p), err
 	}
 	if !watched {
@@ -158,108 +156,13 @@ func (f *Flow) crd(ctx context.Context, c *cluster.Cluster, gr schema.GroupResou
 	return crd, nil
 }
 
-// scopeSources finds out how to watch sources: with one watch where RBAC allows it, else, or where the rules stay in a
-// few namespaces, with one a namespace.
-func (f *Flow) scopeSources(ctx context.Context, p *plan) (err error) {
-	if !p.source.Namespaced {
-		p.sourceScopes = []string{""}
-		return nil
-	}
-	sources, listable := f.sourceNamespaces()
-	if listable && len(sources) <= fewNamespaces {
-		p.sourceScopes = sources
-	} else if p.sourceScopes, err = f.scopesOf(ctx, f.From.Cluster, p.source, sources, listable); err != nil {
-		return err
-	}
-	return f.scopeHeld(ctx, p)
-}
-
-// scopeHeld adds the namespaces that no rule takes sources from any more, but in which some may carry our finalizer.
-func (f *Flow) scopeHeld(ctx context.Context, p *plan) error {
-	if slices.Contains(p.sourceScopes, "") {
-		return nil
-	}
-	if slices.Contains(f.HeldIn, ledger.Anywhere) {
-		all, err := f.scopesOf(ctx, f.From.Cluster, p.source, nil, true)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(all, "") {
-			p.sourceScopes = all
-			return nil
-		}
-		p.heldUnseen = true
-	}
-	for _, namespace := range f.HeldIn {
-		if namespace != ledger.Anywhere && !slices.Contains(p.sourceScopes, namespace) {
-			p.heldScopes = append(p.heldScopes, namespace)
-		}
-	}
-	return nil
-}
-
-// scopeTwins finds out how to watch twins: with one watch where RBAC allows it, else with one a namespace.
-func (f *Flow) scopeTwins(ctx context.Context, p *plan) (err error) {
-	if !p.twin.Namespaced {
-		p.twinScopes = []string{""}
-		return nil
-	}
-	p.twinScopes, err = f.scopesOf(ctx, f.To.Cluster, p.twin, f.TwinNamespaces, f.TwinNamespaces != nil)
-	if err != nil || slices.Contains(p.twinScopes, "") {
-		return err
-	}
-	for _, namespace := range f.FormerNamespaces {
-		switch {
-		case namespace == ledger.Anywhere:
-			p.unseen = true
-		case !slices.Contains(p.twinScopes, namespace):
-			p.formerScopes = append(p.formerScopes, namespace)
-		}
-	}
-	return nil
+// twinsNotServed reports whether the twins' side says that it does not serve the kind.
+func (f *Flow) twinsNotServed(ctx context.Context) bool {
+	_, err := f.To.Resource(ctx, f.Kind)
+	return errors.Is(err, cluster.ErrNotServed)
 }
 
 // mayHold reports whether sources may carry our finalizer.
 func (f *Flow) mayHold() bool {
-	return len(f.HeldIn) > 0 || slices.ContainsFunc(f.Rules, (*boundary.Rule).MayHold)
-}
-
-// fewNamespaces is how many watches of one namespace each are taken for less than one of the whole cluster.
-const fewNamespaces = 8
-
-func (f *Flow) scopesOf(ctx context.Context, c *cluster.Cluster, r cluster.Resource, namespaces []string, listable bool) ([]string, error) {
-	for _, verb := range []string{"list", "watch"} {
-		ok, err := c.Can(ctx, verb, r.GroupVersionResource, "", "")
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			continue
-		}
-		if !listable {
-			return nil, fmt.Errorf("%s cluster: RBAC lacks the verb %s on %s in all namespaces, and the rules do not say in which namespaces it would do", c.Role(), verb, r.GroupResource())
-		}
-		return namespaces, nil
-	}
-	return []string{""}, nil
-}
-
-// sourceNamespaces returns the local namespaces that the rules stay in, where these can be listed.
-func (f *Flow) sourceNamespaces() ([]string, bool) {
-	set := map[string]bool{}
-	for _, rule := range f.Rules {
-		names, ok := rule.SourceNamespaces(f.Naming)
-		if !ok {
-			return nil, false
-		}
-		for _, name := range names {
-			set[name] = true
-		}
-	}
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names, true
+	return f.held || slices.ContainsFunc(f.Rules, (*boundary.Rule).MayHold)
 }

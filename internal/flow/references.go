@@ -95,7 +95,7 @@ func (e *epoch) resolve(key types.NamespacedName) boundary.Resolution {
 // twin that it has.
 func (e *epoch) placeOf(source *unstructured.Unstructured) (place types.NamespacedName, ok bool) {
 	twins := e.twins.ByIndex(types.NamespacedName{Namespace: source.GetNamespace(), Name: source.GetName()})
-	place, ok = boundary.Belongs(e.Rules, source, e.Naming, stampedRule(twins))
+	place, ok = boundary.Belongs(e.Rules, source, e.Extent().Naming, stampedRule(twins))
 	if !ok && len(twins) == 1 {
 		return types.NamespacedName{Namespace: twins[0].GetNamespace(), Name: twins[0].GetName()}, true
 	}
@@ -179,9 +179,44 @@ func (e *epoch) follow(in boundary.Input, d boundary.Decision) {
 	if d.Rule == nil && in.Source != nil {
 		return // the decision was not about what the source's twin should be
 	}
-	if e.roaming.set(in.Key, d.Roaming) {
+	further := e.abroad.set(in.Key, d.Abroad)
+	if e.roaming.set(in.Key, d.Roaming) || further {
 		e.queue.add(in.Key, resyncs)
 	}
+}
+
+// abroad remembers which sources refer into other namespaces than their own, whose counterparts may change.
+type abroad struct {
+	mu         sync.Mutex
+	namespaces map[types.NamespacedName][]string // by source
+}
+
+// set replaces the namespaces that a source refers into, and reports whether any is new.
+func (a *abroad) set(source types.NamespacedName, namespaces []string) (more bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.namespaces[source]
+	if len(namespaces) == 0 {
+		delete(a.namespaces, source)
+		return false
+	}
+	if a.namespaces == nil {
+		a.namespaces = map[types.NamespacedName][]string{}
+	}
+	a.namespaces[source] = namespaces
+	return slices.ContainsFunc(namespaces, func(name string) bool { return !slices.Contains(before, name) })
+}
+
+// referrers returns the sources that refer into any of the namespaces.
+func (a *abroad) referrers(namespaces map[string]bool) (sources []types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for source, into := range a.namespaces {
+		if slices.ContainsFunc(into, func(name string) bool { return namespaces[name] }) {
+			sources = append(sources, source)
+		}
+	}
+	return sources
 }
 
 // rememberAbsent remembers what was told on the source of references to objects that no rule takes, and lets a source

@@ -34,7 +34,7 @@ func (s *Siblings) Expect(remote string) (met func()) {
 		flows := slices.Clone(s.flows)
 		s.mu.Unlock()
 		for _, f := range flows {
-			f.lookAgain()
+			f.lookAgain(nil)
 		}
 	})
 }
@@ -46,7 +46,7 @@ func (s *Siblings) join(f *Flow) {
 	s.mu.Lock()
 	s.flows = append(s.flows, f)
 	s.mu.Unlock()
-	s.lookAgain(f)
+	s.lookAgain(f, nil)
 }
 
 func (s *Siblings) leave(f *Flow) {
@@ -56,7 +56,7 @@ func (s *Siblings) leave(f *Flow) {
 	s.mu.Lock()
 	s.flows = slices.DeleteFunc(s.flows, func(other *Flow) bool { return other == f })
 	s.mu.Unlock()
-	s.lookAgain(f)
+	s.lookAgain(f, nil)
 }
 
 // others returns the flows that share the sources of one.
@@ -114,17 +114,18 @@ func (s *Siblings) twinChanged(f *Flow, source types.NamespacedName, l lane) {
 	}
 }
 
-// lookAgain queues all sources in the other flows: what is known of this one's twins changed as a whole.
-func (s *Siblings) lookAgain(f *Flow) {
+// lookAgain queues the sources that match in the other flows, nil: all of them: what is known of this one's twins changed
+// as a whole.
+func (s *Siblings) lookAgain(f *Flow, match func(source types.NamespacedName) bool) {
 	for _, other := range s.others(f) {
-		other.lookAgain()
+		other.lookAgain(match)
 	}
 }
 
-// lookAgain queues all sources.
-func (f *Flow) lookAgain() {
+// lookAgain queues the sources that match; nil: all.
+func (f *Flow) lookAgain(match func(source types.NamespacedName) bool) {
 	if e := f.current(); e != nil {
-		e.enqueueAll()
+		e.enqueue(func(source, _ types.NamespacedName) bool { return match == nil || match(source) })
 	}
 }
 
@@ -144,10 +145,10 @@ func (f *Flow) holdsTwin(source types.NamespacedName) (holds, known bool) {
 	if e == nil {
 		return false, !starting
 	}
-	return len(e.twins.ByIndex(source)) > 0, e.twins.AllSynced() || e.twinsFail()
+	return len(e.twins.ByIndex(source)) > 0, e.twinsKnown(source.Namespace) || e.twinsFail()
 }
 
 // twinsFail reports whether twins can't be listed.
 func (e *epoch) twinsFail() bool {
-	return slices.ContainsFunc(e.twinWatchers, func(w *watcher) bool { return !w.feed.Settled() && w.trouble.Load() != nil })
+	return slices.ContainsFunc(e.twinWatches.needed(), func(w *watcher) bool { return !w.feed.Settled() && w.trouble.Load() != nil })
 }

@@ -32,7 +32,7 @@ func runs(f *Flow) *store.Feed {
 		return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, true
 	}})
 	feed := e.twins.Feed("")
-	e.twinWatchers = []*watcher{{epoch: e, feed: feed}}
+	e.twinWatches.all = map[string]*watcher{"": {epoch: e, feed: feed}}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state, f.epoch = State{Active: true}, e
@@ -66,7 +66,7 @@ func TestT5_WhatIsKnownOfOtherRemotes(t *testing.T) {
 	of := runs(b)
 	expect(a, "[]", true) // not listed
 	reason := "forbidden"
-	b.epoch.twinWatchers[0].trouble.Store(&reason)
+	b.epoch.twinWatches.get("").trouble.Store(&reason)
 	expect(a, "[]", false) // nor can it be
 	if err := of.Replace([]any{twin}, "6"); err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestT5_WhatIsKnownOfOtherRemotes(t *testing.T) {
 	for _, f := range []*Flow{a, b} {
 		all.Go(func() {
 			for range 100 {
-				s.lookAgain(f)
+				s.lookAgain(f, nil)
 				s.elsewhere(f, blue)
 				s.twinChanged(f, blue, resyncs)
 			}

@@ -179,6 +179,18 @@ func (s *states) forgetFaults() {
 	}
 }
 
+// uncertain reports whether it is not known of some write whether it happened.
+func (s *states) uncertain() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.m {
+		if st.uncertain {
+			return true
+		}
+	}
+	return false
+}
+
 // sweep drops the states that say nothing any more.
 func (s *states) sweep(now time.Time) {
 	s.mu.Lock()

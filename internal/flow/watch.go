@@ -37,8 +37,10 @@ type watcher struct {
 	selector string
 	field    string
 	feed     *store.Feed
-	// pass, when not nil, is called when the server does not let us list, for watches that others shall not wait for.
-	pass   func()
+	// spare: where the server does not let us list, nobody waits for it. passed is called then, the first time.
+	spare  atomic.Bool
+	passed func()
+	stop   context.CancelFunc
 	failed bool
 	// trouble is why the last try failed; nil: it did not.
 	trouble atomic.Pointer[string]
@@ -99,8 +101,9 @@ func (w *watcher) failure(err error) {
 		return
 	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
 		w.epoch.check() // the kind may not be served any more
-	case w.pass != nil && apierrors.IsForbidden(err):
-		w.pass()
+	case w.spare.Load() && apierrors.IsForbidden(err):
+		w.passed()
+		w.feed.Pass()
 	case isConnection(err):
 		w.side.doubt()
 	}
@@ -109,7 +112,7 @@ func (w *watcher) failure(err error) {
 	if !w.failed {
 		w.failed = true
 		if !w.feed.Settled() {
-			w.epoch.Siblings.lookAgain(w.epoch.Flow)
+			w.epoch.Siblings.lookAgain(w.epoch.Flow, nil)
 		}
 		w.epoch.log.Warn("Watching failed and is tried again", "side", w.side.Role(), "namespace", w.scope, "reason", reason, "error", err)
 	}

@@ -22,7 +22,9 @@ func (e *epoch) work(ctx context.Context) {
 			return
 		}
 		if ctx.Err() == nil {
+			leave := e.extents.enter()
 			e.handle(ctx, key)
+			leave()
 		}
 		e.queue.done(key)
 	}
@@ -46,7 +48,7 @@ func (e *epoch) places(key types.NamespacedName) (places []types.NamespacedName)
 	var place types.NamespacedName
 	belongs := false
 	if source != nil {
-		place, belongs = boundary.Belongs(e.Rules, source, e.Naming, stampedRule(twins))
+		place, belongs = boundary.Belongs(e.Rules, source, e.Extent().Naming, stampedRule(twins))
 	}
 	for _, twin := range twins {
 		at := types.NamespacedName{Namespace: twin.GetNamespace(), Name: twin.GetName()}
@@ -129,10 +131,11 @@ func (e *epoch) twinAt(place types.NamespacedName) *unstructured.Unstructured {
 
 // input puts together what a decision depends on.
 func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured, place types.NamespacedName) boundary.Input {
+	x := e.Extent() // before the guard, which holds what changes with it
 	source, twins := e.sources.Get(key), e.twins.ByIndex(key)
 	st := e.states.get(key)
 	in := boundary.Input{
-		Identity: e.Identity, Rules: e.Rules, Removed: e.Options.Removed, Naming: e.Naming,
+		Identity: e.Identity, Rules: e.Rules, Removed: e.Options.Removed, Naming: x.Naming, Withdrawn: x.withdrawn(e.Direction, key, place),
 		Key: key, Source: source, Place: place, Twin: twin, Stamped: stampedRule(twins),
 		Memory: st.memory, Guard: e.guard.get(), Now: time.Now(), Resolve: e.References.resolve,
 	}
@@ -146,7 +149,7 @@ func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured,
 			in.Evidence = boundary.Observed
 		}
 	}
-	in.MoreTwins = e.moreTwins(twins, place)
+	in.MoreTwins = e.moreTwins(key.Namespace, twins, place)
 	in.Trouble = e.trouble(source)
 	remote, status := e.schemas()
 	in.StatusSchema = status

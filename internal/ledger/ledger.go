@@ -47,8 +47,9 @@ type content struct {
 
 // Options say whose ledger it is and where it is kept.
 type Options struct {
-	Client              dynamic.Interface
-	Namespace, Instance string
+	Client dynamic.Interface
+	// Namespace and Name are those of the ConfigMap.
+	Namespace, Name     string
 	ClusterID, LocalUID string
 	// RemoteUID is empty where the remote cluster can't be asked: then only a ledger that knows it is opened.
 	RemoteID, RemoteUID string
@@ -110,7 +111,7 @@ func Read(ctx context.Context, o Options) (*Ledger, error) {
 func newLedger(o Options) *Ledger {
 	l := &Ledger{
 		client: o.Client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(o.Namespace),
-		name:   boundary.OwnName(o.Instance),
+		name:   o.Name,
 	}
 	l.where = fmt.Sprintf("ConfigMap %s/%s on the local cluster", o.Namespace, l.name)
 	return l

@@ -110,6 +110,13 @@ func (c *content) begin(rules []Rule) (removed []Rule) {
 	return removed
 }
 
+// Rules returns the rules that run, and those that are wound down.
+func (l *Ledger) Rules() []Rule {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.content.Rules)
+}
+
 // Former returns the remote namespaces, or Anywhere, in which twins of a rule may be left although none belongs there.
 func (l *Ledger) Former(rule string) []string { return l.namespaces(rule, former) }
 
@@ -178,5 +185,9 @@ func union(a, b []string) []string {
 }
 
 func subtract(a, b []string) []string {
-	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
+	without := make(map[string]bool, len(b))
+	for _, s := range b {
+		without[s] = true
+	}
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return without[s] })
 }

@@ -303,7 +303,7 @@ func (s *State) take(v *flow.View, object *unstructured.Unstructured) {
 
 func verdict(v *flow.View, rule *boundary.Rule, source *unstructured.Unstructured) RuleVerdict {
 	out := RuleVerdict{Rule: rule.Name}
-	for _, step := range rule.SelectionSteps(source, v.Naming) {
+	for _, step := range rule.SelectionSteps(source, v.Extent().Naming) {
 		out.Takes = step.Verdict == boundary.Selected
 		out.Checks = append(out.Checks, Check{step.Check, out.Takes, step.Reason})
 	}

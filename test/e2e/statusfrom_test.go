@@ -63,20 +63,13 @@ func (r *remotes) run(more string, envs ...*harness.Env) *running {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		connect := func(role, kubeconfig string) *cluster.Cluster {
-			c, err := cluster.Connect(cluster.Options{Role: role, Kubeconfig: kubeconfig, UserAgent: "isthmus/test"})
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			return c
-		}
 		kubeconfig := e.RemoteKubeconfig()
 		if e == r.b && r.kubeconfig != "" {
 			kubeconfig = r.kubeconfig
 		}
 		p.on[e] = engine.New(engine.Options{
 			Config: file, ClusterID: r.a.ID, RemoteID: r.id(e), Instance: e.ID, Namespace: "isthmus-system",
-			Local: connect("local", e.LocalKubeconfig()), Remote: connect("remote", kubeconfig),
+			Local: connect(r.t, "local", e.LocalKubeconfig()), Remote: connect(r.t, "remote", kubeconfig),
 			Siblings: siblings, Metrics: observe.NewMetrics("test"), Logger: slog.New(slog.DiscardHandler),
 		})
 	}
@@ -84,6 +77,16 @@ func (r *remotes) run(more string, envs ...*harness.Env) *running {
 		go func() { p.done <- one.Run(ctx) }()
 	}
 	return p
+}
+
+// connect connects this process to a cluster.
+func connect(t *testing.T, role, kubeconfig string) *cluster.Cluster {
+	t.Helper()
+	c, err := cluster.Connect(cluster.Options{Role: role, Kubeconfig: kubeconfig, UserAgent: "isthmus/test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // end stops what runs, and waits for that.
