@@ -37,7 +37,8 @@ func newStatusCommand() *cobra.Command {
 		Short: "Say how a running isthmus stands: its rules, their objects, what waits and what went wrong last",
 		Long: `Say how a running isthmus stands: its rules, their objects, what waits and what went wrong last.
 
-It asks the process itself, at the address of isthmus sync --listen. It ends with code 0 when all is in step, 2 when
+It asks the process itself, at the address of isthmus sync --listen, or of listen in the configuration of a vCluster
+plugin (:8082). It ends with code 0 when all is in step, 2 when
 something is not, 1 on an error, as when nothing answers.`,
 		Example: `  isthmus status
   isthmus status --address http://127.0.0.1:8081 --watch`,
@@ -165,10 +166,16 @@ func printStatus(out io.Writer, s engine.Status, color bool) {
 	good, bad, warn := func(t string) string { return paint("32", t) }, func(t string) string { return paint("31", t) }, func(t string) string { return paint("33", t) }
 	ago := func(t time.Time) string { return duration.HumanDuration(s.Time.Sub(t)) }
 	state := good("ready")
-	if !s.Ready {
+	switch {
+	case !s.Ready:
 		state = bad("not ready: " + s.Reason)
+	case s.Reason != "":
+		state = warn(s.Reason)
 	}
-	fmt.Fprintf(out, "%s to %s, instance %s, isthmus %s: %s\n", s.ClusterID, s.RemoteID, s.Instance, s.Isthmus, state)
+	if s.ClusterID != "" { // a plugin whose configuration can't be run has no names
+		fmt.Fprintf(out, "%s to %s, instance %s, ", s.ClusterID, s.RemoteID, s.Instance)
+	}
+	fmt.Fprintf(out, "isthmus %s: %s\n", s.Isthmus, state)
 	if l := s.Election; l != nil {
 		switch {
 		case l.Leading:
@@ -187,9 +194,14 @@ func printStatus(out io.Writer, s engine.Status, color bool) {
 		}
 		fmt.Fprintf(out, "%s cluster %s: %s\n", c.Name, c.Server, reached)
 	}
-	fmt.Fprintf(out, "configuration %s, read %s ago\n", s.Config.Hash, ago(s.Config.Since))
+	if s.Config.Hash != "" {
+		fmt.Fprintf(out, "configuration %s, read %s ago\n", s.Config.Hash, ago(s.Config.Since))
+	}
 	if s.Config.Refused != "" {
 		fmt.Fprintln(out, bad("the file as it is now is refused: "+s.Config.Refused))
+	}
+	if len(s.Rules) == 0 {
+		return
 	}
 	fmt.Fprintln(out)
 	states := statesOf(s)

@@ -38,7 +38,7 @@ type Config struct {
 	Events bool
 	// Plugin is what a vCluster plugin is told besides.
 	Plugin Plugin
-	// Hash tells the file that it was loaded from apart from others.
+	// Hash tells the text that it was loaded from apart from others.
 	Hash string
 }
 
@@ -116,7 +116,11 @@ func ParsePlugin(name string, data []byte, cluster boundary.VirtualCluster) (*Co
 	if tree == nil {
 		return nil, r.result()
 	}
-	return read(tree, r, &cluster)
+	c, err := read(tree, r, &cluster)
+	if c != nil {
+		c.Hash = hashOf(data)
+	}
+	return c, err
 }
 
 // read compiles a tree; plugin is the virtual cluster whose plugin it is for, empty for any. nil: for no plugin.

@@ -22,7 +22,7 @@ type Status struct {
 	RemoteID  string    `json:"remoteID"`
 	Instance  string    `json:"instance"`
 	Time      time.Time `json:"time"`
-	// Ready and Reason are those of /readyz.
+	// Ready is that of /readyz, and Reason why it is not, or why nothing is carried all the same.
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"`
 	// Election says who leads; nil: this instance is alone.

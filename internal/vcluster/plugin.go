@@ -47,8 +47,9 @@ type Plugin struct {
 	options *engine.Options // what to run; nil: nothing can be
 	leads   bool
 	engine  *engine.Engine
-	problem error // why nothing crosses
-	host    *host // nil: not known
+	problem error  // why nothing crosses
+	late    string // a note for readiness: since when health is served, and why not before; empty: from the start
+	host    *host  // nil: not known
 }
 
 func newPlugin(ctx context.Context, version, text string) *Plugin {
@@ -226,62 +227,6 @@ func (p *Plugin) tell(message string) {
 	if h := p.host; h != nil && !h.quiet {
 		p.running.Go(func() { h.tell(p.ctx, message) })
 	}
-}
-
-// serve serves health and metrics. An address that is taken is waited for: it is no reason not to carry.
-func (p *Plugin) serve(address string) {
-	listener, err := observe.Listen(address)
-	if err != nil {
-		p.log.Error("Health and metrics are not served for now", "address", address, "error", err)
-		p.tell("health and metrics are not served: " + err.Error() + "; the key listen in the plugin's configuration names another address")
-	}
-	p.running.Go(func() {
-		for listener == nil {
-			select {
-			case <-p.ctx.Done():
-				return
-			case <-time.After(listenAgain):
-				listener, _ = observe.Listen(address)
-			}
-		}
-		if err := observe.Serve(p.ctx, listener, p.metrics.Registry(), p.ready, p.status); err != nil {
-			p.log.Error("Health and metrics are not served any more", "address", address, "error", err)
-		}
-	})
-}
-
-// listenAgain is how often an address that is taken is tried again.
-const listenAgain = 2 * time.Second
-
-// ready says why the plugin is not ready; nil: it is.
-func (p *Plugin) ready() (notes []string, err error) {
-	p.mu.Lock()
-	problem, leads, e := p.problem, p.leads, p.engine
-	p.mu.Unlock()
-	switch {
-	case problem != nil:
-		return nil, problem
-	case !leads:
-		return []string{"standing by: this replica of vCluster does not lead"}, nil
-	case e == nil:
-		return nil, errors.New("starting")
-	}
-	return e.Ready()
-}
-
-// status returns how everything stands; an engine that does not run has no rules to tell of.
-func (p *Plugin) status() any {
-	p.mu.Lock()
-	e, problem := p.engine, p.problem
-	p.mu.Unlock()
-	if e != nil {
-		return e.Status(p.version)
-	}
-	s := engine.Status{Version: engine.StatusVersion, Isthmus: p.version, Time: time.Now(), Rules: []engine.RuleStatus{}}
-	if problem != nil {
-		s.Config.Refused = problem.Error()
-	}
-	return s
 }
 
 // stderr is the process's standard error as it is at the moment: that of a plugin is put in place of the first one, so that

@@ -107,6 +107,9 @@ func TestF5_PluginLetsItsHostBoot(t *testing.T) {
 				}
 				return nil
 			})
+			if out, code := harness.Run(t, "status", "--address", p.Address()); code != 2 || !strings.Contains(out, "not ready: ") || !strings.Contains(out, tt.reason) {
+				t.Errorf("isthmus status: exit code %d: %s", code, out)
+			}
 			if !strings.Contains(strings.ReplaceAll(p.Log(), `\"`, `"`), tt.reason) {
 				t.Errorf("the log does not say so:\n%s", p.Log())
 			}
@@ -156,11 +159,23 @@ func TestF1_PluginLeadsWhenTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Eventually(func() error {
-		if code, body := p.Ready(); code != http.StatusOK || !strings.Contains(body, "standing by") {
+		if code, body := p.Ready(); code != http.StatusOK || !strings.Contains(body, "standing by") || !strings.Contains(body, o.Listen+" was taken before") {
 			return fmt.Errorf("readyz: %d %s", code, body)
 		}
 		return nil
 	})
+	status := func(texts ...string) error {
+		out, code := harness.Run(t, "status", "--address", p.Address())
+		for _, text := range append(texts, boundary.VirtualCluster{Name: o.Name, HostNamespace: o.Namespace}.ClusterID()+" to host, instance "+e.ID) {
+			if code != 0 || !strings.Contains(out, text) {
+				return fmt.Errorf("isthmus status: exit code %d, and no %q in %s", code, text, out)
+			}
+		}
+		return nil
+	}
+	if err := status("standing by: this replica of vCluster does not lead"); err != nil {
+		t.Error(err)
+	}
 	for range 2 { // told twice is once
 		if _, err := p.Call("leader"); err != nil {
 			t.Fatal(err)
@@ -168,6 +183,9 @@ func TestF1_PluginLeadsWhenTold(t *testing.T) {
 	}
 	p.WaitReady()
 	crosses(e, o, ns, "a")
+	e.Eventually(func() error {
+		return status(": ready", "ConfigMap-toHost", "active", "configuration ", "remote cluster ")
+	})
 	p.End()
 }
 
