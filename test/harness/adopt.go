@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"isthmus.dev/isthmus/internal/boundary"
 )
 
 // Adopt runs isthmus adopt with a configuration, as the user of this test's Isthmus with the RBAC that it generates for
@@ -16,6 +19,27 @@ import (
 func (e *Env) Adopt(config, from string, flags ...string) (output string, code int) {
 	e.T.Helper()
 	return Run(e.T, append(e.adoption(config, from), flags...)...)
+}
+
+// AdoptForPlugin runs isthmus adopt with the vcluster.yaml of a plugin, as whom the plugin runs, with the rights that it has
+// since it was started once.
+func (e *Env) AdoptForPlugin(o PluginOptions, from string, flags ...string) (output string, code int) {
+	e.T.Helper()
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(o.File), &values); err != nil {
+		e.T.Fatal(err)
+	}
+	settings := values["plugin"].(map[string]any)["isthmus"].(map[string]any)["config"].(map[string]any)
+	settings["virtualCluster"] = map[string]any{"name": o.Name, "hostNamespace": o.Namespace}
+	file, err := yaml.Marshal(values)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	cluster := boundary.VirtualCluster{Name: o.Name, HostNamespace: o.Namespace}
+	return Run(e.T, append([]string{
+		"adopt", "--from", from, "--config", e.WriteConfig(string(file)), "--local-kubeconfig", e.LocalKubeconfig(), "--remote-kubeconfig", e.RemoteKubeconfig(),
+		"--cluster-id", cluster.ClusterID(), "--remote-id", "host", "--instance", e.ID,
+	}, flags...)...)
 }
 
 // KillAdoption runs isthmus adopt --yes and kills it (SIGKILL) as soon as when returns true.

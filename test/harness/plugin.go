@@ -38,9 +38,8 @@ type PluginOptions struct {
 	Name, Namespace string
 	// File is a vcluster.yaml. What its plugin's block rbac says is granted, as vCluster's chart does it.
 	File string
-	// Listen replaces the address for health and metrics; empty: a free one. Keep leaves it as the file has it.
+	// Listen replaces the address for health and metrics; empty: a free one.
 	Listen string
-	Keep   bool
 	// Virtual and Host replace the kubeconfigs.
 	Virtual, Host string
 	// Follower does not tell the plugin to lead; NotReady does not wait until it is ready.
@@ -66,9 +65,7 @@ func (e *Env) StartPlugin(o PluginOptions) *Plugin {
 		if o.Listen == "" {
 			o.Listen = freeAddress(e)
 		}
-		if !o.Keep {
-			settings["listen"] = o.Listen
-		}
+		settings["listen"] = o.Listen
 		if settings["instance"] == nil {
 			settings["instance"] = e.ID // tests share clusters
 		}
