@@ -10,6 +10,9 @@ import (
 // NamespaceRequestFinalizer keeps a NamespaceRequest until the namespace that it made, and the rights there, are gone.
 const NamespaceRequestFinalizer = "isthmus.dev/namespace-request"
 
+// AllResources, among the resources of an AllowedResources, stands for all of its group.
+const AllResources = "*"
+
 // ConsumerFinalizer keeps a Consumer until all its rights are removed: once it is gone, it is out.
 const ConsumerFinalizer = "isthmus.dev/consumer"
 
