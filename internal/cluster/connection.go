@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"time"
@@ -24,25 +25,55 @@ const (
 // cluster waits for another one's.
 type connection struct {
 	*settings
-	base *http.Transport
-	rt   http.RoundTripper
-	ctx  context.Context // ends when the requests in flight have to move to another server
-	move context.CancelFunc
+	rt        http.RoundTripper
+	closeIdle func()
+	ctx       context.Context // ends when the requests in flight have to move to another server
+	move      context.CancelFunc
 }
 
 // newConnection builds the transport. client-go's own constructor is not used: it caches transports for the whole
 // process, and its HTTP/2 health check takes 45 s.
 func newConnection(s *settings) (*connection, error) {
-	tc, err := s.config.TransportConfig()
-	if err != nil {
-		return nil, err
-	}
-	tlsConfig, err := transport.TLSConfigFor(tc)
+	config := *s.config
+	config.ExecProvider = nil
+	tc, err := config.TransportConfig()
 	if err != nil {
 		return nil, err
 	}
 	c := &connection{settings: s}
-	c.base = &http.Transport{
+	c.ctx, c.move = context.WithCancel(context.Background())
+	if s.config.ExecProvider == nil || config.BearerToken != "" { // as client-go has it: a token wins
+		c.rt, c.closeIdle, err = newTransport(tc, nil)
+		return c, err
+	}
+	plugin, err := newPlugin(s.config)
+	if err != nil {
+		return nil, err
+	}
+	p := &plugged{plugin: plugin, life: c.ctx, make: func(cert *tls.Certificate) (http.RoundTripper, func(), error) {
+		return newTransport(tc, cert)
+	}}
+	if _, err := p.transport(&credential{}); err != nil { // what is wrong with the configuration shows now
+		return nil, err
+	}
+	c.rt, c.closeIdle = p, p.closeIdle
+	return c, nil
+}
+
+// newTransport builds one transport, which shows cert to the server, unless it is nil, and returns how to let its connections
+// go.
+func newTransport(tc *transport.Config, cert *tls.Certificate) (http.RoundTripper, func(), error) {
+	tlsConfig, err := transport.TLSConfigFor(tc)
+	if err != nil {
+		return nil, nil, err
+	}
+	if cert != nil {
+		if tlsConfig == nil {
+			tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		tlsConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
+	}
+	base := &http.Transport{
 		Proxy:                 utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment),
 		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: pingAfter}).DialContext,
 		TLSClientConfig:       tlsConfig,
@@ -55,19 +86,13 @@ func newConnection(s *settings) (*connection, error) {
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait, WriteByteTimeout: requestTimeout},
 	}
 	if tc.Proxy != nil {
-		c.base.Proxy = tc.Proxy
+		base.Proxy = tc.Proxy
 	}
 	if tc.DialHolder != nil {
-		c.base.DialContext = tc.DialHolder.Dial
+		base.DialContext = tc.DialHolder.Dial
 	}
-	if c.rt, err = transport.HTTPWrappersForConfig(tc, c.base); err != nil {
-		return nil, err
-	}
-	if s.config.ExecProvider != nil {
-		c.rt = abandonable{c.rt}
-	}
-	c.ctx, c.move = context.WithCancel(context.Background())
-	return c, nil
+	rt, err := transport.HTTPWrappersForConfig(tc, base)
+	return rt, base.CloseIdleConnections, err
 }
 
 // retire lets the connections close when their requests are done; if the server moved, the requests are ended, so that
@@ -76,33 +101,5 @@ func (c *connection) retire(moved bool) {
 	if moved {
 		c.move()
 	}
-	c.base.CloseIdleConnections()
-}
-
-// abandonable returns when the request's context ends, also if what it wraps does not: an access plugin that hangs runs
-// inside RoundTrip, without a context.
-type abandonable struct{ rt http.RoundTripper }
-
-func (a abandonable) RoundTrip(req *http.Request) (*http.Response, error) {
-	type outcome struct {
-		resp *http.Response
-		err  error
-	}
-	done := make(chan outcome)
-	go func() {
-		resp, err := a.rt.RoundTrip(req)
-		select {
-		case done <- outcome{resp, err}:
-		case <-req.Context().Done():
-			if resp != nil {
-				resp.Body.Close()
-			}
-		}
-	}()
-	select {
-	case o := <-done:
-		return o.resp, o.err
-	case <-req.Context().Done():
-		return nil, context.Cause(req.Context())
-	}
+	c.closeIdle()
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,28 +22,48 @@ import (
 	"isthmus.dev/isthmus/internal/controlplane"
 )
 
-// pluginEnv makes this test binary an access plugin that returns the token in the file that it names, or hangs.
+// pluginEnv makes this test binary an access plugin. See pretend.
 const pluginEnv = "ISTHMUS_TEST_ACCESS_PLUGIN"
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(pluginEnv); path != "" {
-		if path == "hang" {
-			time.Sleep(3 * time.Second) // longer than its caller waits
-			return
-		}
-		token, err := os.ReadFile(path)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
-			"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
-			"status": map[string]any{"token": string(token)},
-		})
-		return
+	if what := os.Getenv(pluginEnv); what != "" {
+		pretend(what)
 	}
 	controlplane.Main(m)
 }
+
+// pretend is an access plugin: what is "hang", "say TEXT", or the file of what it returns: an ExecCredential's status in
+// JSON, or a token.
+func pretend(what string) {
+	if what == "hang" {
+		time.Sleep(time.Minute) // longer than its caller waits
+		os.Exit(0)
+	}
+	if text, ok := strings.CutPrefix(what, "say "); ok {
+		fmt.Fprintln(os.Stderr, text)
+		os.Exit(3)
+	}
+	content, err := os.ReadFile(what)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	var status map[string]any
+	if json.Unmarshal(content, &status) != nil {
+		status = map[string]any{"token": string(content)}
+	}
+	_ = os.WriteFile(what+".info", []byte(os.Getenv("KUBERNETES_EXEC_INFO")), 0o600)
+	if n, err := os.Stdin.Read(make([]byte, 1)); n > 0 || err != io.EOF {
+		fmt.Fprintln(os.Stderr, "there is standard input")
+		os.Exit(1)
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
+		"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status,
+	})
+	os.Exit(0)
+}
+
+func pluginOf(c *Cluster) *plugin { return c.transport.current.Load().rt.(*plugged).plugin }
 
 // server is a TLS server that stands for an API server as far as transport goes.
 type server struct {

@@ -63,9 +63,6 @@ func (s *source) read(refused bool) (*settings, error) {
 		return nil, s.name(fmt.Errorf("server %q: %w", config.Host, err))
 	}
 	server.Path = strings.TrimSuffix(server.Path, "/")
-	if config.ExecProvider != nil {
-		config.ExecProvider.StdinUnavailable = true
-	}
 	out := &settings{config: config, server: server}
 	if out.digest, err = digest(config); err != nil {
 		return nil, s.name(err)

@@ -42,6 +42,8 @@ func Reason(err error) string {
 		return ""
 	case errors.As(err, &r):
 		return r.reason
+	case errors.As(err, new(*pluginError)):
+		return ReasonCredentialPlugin
 	case errors.Is(err, ErrNotServed):
 		return ReasonNotServed
 	case errors.As(err, &status):
@@ -112,8 +114,6 @@ func netReason(err error) string {
 	}
 	text := err.Error()
 	switch {
-	case strings.Contains(text, "getting credentials: "): // client-go drops the cause's type
-		return ReasonCredentialPlugin
 	case strings.Contains(text, "http2: client connection lost"), strings.Contains(text, "http2: server sent GOAWAY"):
 		return ReasonConnectionLost
 	}

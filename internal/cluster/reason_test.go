@@ -52,7 +52,7 @@ func TestReason(t *testing.T) {
 		{viaHTTP(&net.OpError{Op: "remote error", Err: tls.AlertError(45)}), ReasonCertificateExpired},
 		{viaHTTP(&net.OpError{Op: "remote error", Err: tls.AlertError(42)}), ReasonTLS},
 		{viaHTTP(errors.New("http: server gave HTTP response to HTTPS client")), ReasonTLS},
-		{viaHTTP(errors.New("getting credentials: exec: no such file")), ReasonCredentialPlugin},
+		{viaHTTP(&pluginError{errors.New("no such file")}), ReasonCredentialPlugin},
 		{apierrors.NewUnauthorized("no"), ReasonUnauthorized},
 		{fmt.Errorf("x: %w", apierrors.NewForbidden(gr, "a", nil)), ReasonForbidden},
 		{apierrors.NewConflict(gr, "a", nil), "Conflict"},

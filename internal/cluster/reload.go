@@ -12,12 +12,10 @@ import (
 )
 
 // The configuration is read again on the first request after lookEvery, and on a refused credential or certificate, the
-// latter at most once in failureGap. An access plugin whose fresh credential is refused is not given another chance
-// before pluginGap: each one runs it.
+// latter at most once in failureGap.
 const (
 	lookEvery  = 10 * time.Second
 	failureGap = time.Second
-	pluginGap  = 10 * time.Second
 )
 
 // reloading is the RoundTripper that all clients of a Cluster share. It sends requests over the connection of the
@@ -36,8 +34,7 @@ type reloading struct {
 	mu          sync.Mutex // held while reading the configuration
 	looked      time.Time
 	afterRefuse time.Time
-	broken      string    // the error of the last reading, told once
-	pluginFail  time.Time // when a fresh credential of an access plugin was refused last
+	broken      string // the error of the last reading, told once
 }
 
 func newReloading(s *source, log *slog.Logger, h *health) (*reloading, error) {
@@ -61,14 +58,13 @@ func (t *reloading) RoundTrip(req *http.Request) (*http.Response, error) {
 	conn := t.current.Load()
 	resp, err := t.send(conn, req, req.Body)
 	if refused(resp, err) && req.Context().Err() == nil {
-		if next, again := t.afterRefusal(conn, resp); again {
+		if next, again := t.afterRefusal(conn); again {
 			if body, ok := replay(req); ok {
 				if resp != nil {
 					_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 					resp.Body.Close()
 				}
 				resp, err = t.send(next, req, body)
-				t.learn(next, resp)
 			}
 		}
 	}
@@ -77,7 +73,7 @@ func (t *reloading) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections lets http.Client.CloseIdleConnections reach the connection in use.
-func (t *reloading) CloseIdleConnections() { t.current.Load().base.CloseIdleConnections() }
+func (t *reloading) CloseIdleConnections() { t.current.Load().closeIdle() }
 
 // refused: the server did not accept who we are, or we did not accept who it is.
 func refused(resp *http.Response, err error) bool {
@@ -119,7 +115,7 @@ func (t *reloading) lookNow() {
 }
 
 // afterRefusal returns the connection to repeat a refused request on, and whether there is any point in it.
-func (t *reloading) afterRefusal(used *connection, resp *http.Response) (*connection, bool) {
+func (t *reloading) afterRefusal(used *connection) (*connection, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
@@ -130,21 +126,8 @@ func (t *reloading) afterRefusal(used *connection, resp *http.Response) (*connec
 		t.afterRefuse = now
 		t.read(now, true)
 	}
-	if conn := t.current.Load(); conn != used {
-		return conn, true
-	}
-	// client-go runs an access plugin again after a 401, but leaves repeating the request to us.
-	plugin := used.config.ExecProvider != nil && resp != nil && now.Sub(t.pluginFail) >= pluginGap
-	return used, plugin
-}
-
-// learn remembers that what an access plugin has just returned was refused as well.
-func (t *reloading) learn(conn *connection, resp *http.Response) {
-	if conn.config.ExecProvider != nil && resp != nil && resp.StatusCode == http.StatusUnauthorized {
-		t.mu.Lock()
-		t.pluginFail = t.now()
-		t.mu.Unlock()
-	}
+	conn := t.current.Load()
+	return conn, conn != used
 }
 
 // read reads the configuration and changes over if it differs. One that can't be read leaves everything as it is: it

@@ -200,7 +200,7 @@ func TestAccessPluginIsAskedAgain(t *testing.T) {
 	if err := os.WriteFile(token, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, _ := connect(t, writeKubeconfig(t, "", kubeconfig(s.URL, s.ca(), plugin(token))))
+	c, _ := connect(t, writeKubeconfig(t, "", kubeconfig(s.URL, s.ca(), pluginUser(token))))
 	if _, err := c.UID(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -213,9 +213,7 @@ func TestAccessPluginIsAskedAgain(t *testing.T) {
 	}
 	s.accept("none of these")
 	frozen := time.Now()
-	c.transport.mu.Lock()
-	c.transport.now = func() time.Time { return frozen } // the plugin may take its time
-	c.transport.mu.Unlock()
+	pluginOf(c).now = func() time.Time { return frozen } // the plugin may take its time
 	before := s.count()
 	for range 5 {
 		if _, err := c.UID(t.Context()); !apierrors.IsUnauthorized(err) {
@@ -229,7 +227,7 @@ func TestAccessPluginIsAskedAgain(t *testing.T) {
 
 func TestHangingAccessPluginHoldsNobody(t *testing.T) {
 	s := newServer(t, "t", namespaceAnswer)
-	c, _ := connect(t, writeKubeconfig(t, "", kubeconfig(s.URL, s.ca(), plugin("hang"))))
+	c, _ := connect(t, writeKubeconfig(t, "", kubeconfig(s.URL, s.ca(), pluginUser("hang"))))
 	c.transport.timeout = 200 * time.Millisecond
 	for range 3 {
 		if _, err := c.UID(t.Context()); Reason(err) != ReasonTimeout {
@@ -243,7 +241,7 @@ func TestHangingAccessPluginHoldsNobody(t *testing.T) {
 	}
 }
 
-func plugin(token string) clientcmdapi.AuthInfo {
+func pluginUser(token string) clientcmdapi.AuthInfo {
 	return clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
 		APIVersion: "client.authentication.k8s.io/v1", Command: os.Args[0], InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 		Env: []clientcmdapi.ExecEnvVar{{Name: pluginEnv, Value: token}},

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,15 +69,15 @@ func FromProfile(p *Profile, providers *Providers) (*rest.Config, error) {
 }
 
 func choose(p *Profile, providers *Providers) (*Provider, *clientcmdv1.Cluster, error) {
-	const file = "the file of --clusterprofile-provider-file"
 	names := slices.Sorted(maps.Keys(p.Ways))
 	if len(names) == 0 {
 		return nil, nil, errors.New("has no access providers: its manager publishes none in status.accessProviders")
 	}
+	has := "has the access providers " + strings.Join(names, ", ")
 	if providers == nil {
-		return nil, nil, fmt.Errorf("has the access providers %s, but no %s says how to use them", strings.Join(names, ", "), file[len("the "):])
+		return nil, nil, fmt.Errorf("%s, and without a file of --clusterprofile-provider-file it is not known how to use one", has)
 	}
-	var known []string
+	known := make([]string, 0, len(providers.List))
 	for i := range providers.List {
 		provider := &providers.List[i]
 		if cluster, ok := p.Ways[provider.Name]; ok {
@@ -84,7 +85,7 @@ func choose(p *Profile, providers *Providers) (*Provider, *clientcmdv1.Cluster, 
 		}
 		known = append(known, provider.Name)
 	}
-	return nil, nil, fmt.Errorf("has the access providers %s, of which %s has none; it has %s", strings.Join(names, ", "), file, strings.Join(known, ", "))
+	return nil, nil, fmt.Errorf("%s, none of which is in the file of --clusterprofile-provider-file, which has %s", has, cmp.Or(strings.Join(known, ", "), "none"))
 }
 
 // join puts together what the profile says of the cluster and what the operator says of the plugin.
