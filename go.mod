@@ -105,5 +105,7 @@ tool (
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc
 	google.golang.org/protobuf/cmd/protoc-gen-go
 	honnef.co/go/tools/cmd/staticcheck
+	sigs.k8s.io/cluster-inventory-api/plugins/kubeconfig-secretreader/cmd/plugin
+	sigs.k8s.io/cluster-inventory-api/plugins/secretreader/cmd/plugin
 	sigs.k8s.io/controller-tools/cmd/controller-gen
 )

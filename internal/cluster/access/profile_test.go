@@ -230,10 +230,10 @@ func TestProfilesThatSayNothingUsable(t *testing.T) {
 func TestF5_ProviderFile(t *testing.T) {
 	const exec = `{apiVersion: client.authentication.k8s.io/v1, command: x}`
 	for text, want := range map[string]string{
-		"":                                 "providers.json:1:1: the file is empty: expected at least `providers: []`",
-		"[]":                               "1:1: is a list: expected an object",
-		"{}":                               "1:1: providers: is missing",
-		"providers: [{name: a}]":           "1:13: providers[0].execConfig: is missing",
+		"":                                      "providers.json:1:1: the file is empty: expected at least `providers: []`",
+		"[]":                                    "1:1: is a list: expected an object",
+		"{}":                                    "1:1: providers: is missing",
+		"providers: [{name: a}]":                "1:13: providers[0].execConfig: is missing",
 		"providers:\n- name: a\n  execConf: {}": `3:3: providers[0].execConf: unknown field, did you mean "execConfig"?`,
 		"providers:\n- {name: a, execConfig: " + exec + "}\n- {name: a, execConfig: " + exec + "}":                                   `3:10: providers[1].name: the provider "a" is also providers[0]`,
 		"providers: [{name: a, execConfig: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}}]":                        "unknown value \"client.authentication.k8s.io/v1alpha1\"",
