@@ -29,6 +29,8 @@ type Import struct {
 	From []string
 	// Pairs are the local counterparts of remote namespaces; nil: those of the same names.
 	Pairs NamespacePairs
+	// Confined: copies go into the counterparts alone, under their own names, whatever an object's annotations say.
+	Confined bool
 }
 
 var _ Naming = Import{}
@@ -58,6 +60,10 @@ func (n Import) Place(rule *Rule, source *unstructured.Unstructured) (types.Name
 	place := nameOf(source)
 	if place.Namespace == "" {
 		return place, nil // a mirror keeps its name (S6)
+	}
+	if n.Confined {
+		place.Namespace, _ = n.Pairs.Remote(place.Namespace)
+		return place, nil
 	}
 	annotations := source.GetAnnotations()
 	namespace, err := targetOf(annotations, targetNamespace)
@@ -111,8 +117,16 @@ func targetOf(annotations map[string]string, name string) (string, error) {
 	return found, nil
 }
 
-// Targets implements Naming: annotations may name any namespace.
-func (Import) Targets(*Rule, string) []string { return nil }
+// Targets implements Naming: annotations may name any namespace, unless they have no say.
+func (n Import) Targets(_ *Rule, namespace string) []string {
+	if !n.Confined {
+		return nil
+	}
+	if target, ok := n.Pairs.Remote(namespace); ok {
+		return []string{target}
+	}
+	return []string{}
+}
 
 // Translator implements Naming. References in imports stay as they are.
 func (Import) Translator(*Rule, Resolver) Translator { return SameNames{} }

@@ -199,6 +199,16 @@ func cutTo(text, hashed string) string {
 	return strings.ReplaceAll(kept+"-"+hash10(hashed), ".-", "-")
 }
 
+// DefaultCounterpart is what a namespace is called on other clusters unless somebody says otherwise: its name, a hyphen, and
+// the ID of its cluster, shortened with a hash of the whole where that is too long (N1).
+func DefaultCounterpart(namespace, cluster string) string {
+	name := namespace + "-" + cluster
+	if len(name) <= maxName {
+		return name
+	}
+	return cutTo(name, namespace+"/"+cluster)
+}
+
 // hash10 returns the first ten hex digits of a text's SHA-256.
 func hash10(text string) string {
 	sum := sha256.Sum256([]byte(text))

@@ -50,7 +50,7 @@ func newRootCommand() *cobra.Command {
 		newRBACCommand(),
 		newSchemaCommand(),
 		newStatusCommand(),
-		newSyncCommand(),
+		newSyncCommand(), newControllerCommand(),
 		newValidateCommand(),
 		newVersionCommand(),
 	)

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -19,7 +18,6 @@ import (
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/config"
 	"isthmus.dev/isthmus/internal/engine"
-	"isthmus.dev/isthmus/internal/leader"
 	"isthmus.dev/isthmus/internal/observe"
 )
 
@@ -33,8 +31,7 @@ type syncOptions struct {
 	listen                            string
 	logFormat                         string
 	allowMassDeletion                 bool
-	leaderElect                       bool
-	leaderTimes                       leader.Times
+	election                          electionOptions
 }
 
 func newSyncCommand() *cobra.Command {
@@ -60,17 +57,8 @@ The identities must stay the same over restarts: objects that were created under
 	f.StringVar(&o.listen, "listen", ":8080", "address for /healthz, /readyz, /metrics and /status; empty: none")
 	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text or json")
 	o.massDeletion(cmd)
-	o.leaderElection(cmd)
+	o.election.flags(cmd)
 	return cmd
-}
-
-// leaderElection are the flags by which one of several instances runs.
-func (o *syncOptions) leaderElection(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.BoolVar(&o.leaderElect, "leader-elect", false, "run several instances, of which the one that holds a Lease carries objects and the others stand by")
-	f.DurationVar(&o.leaderTimes.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long the others wait after the last renewal of the Lease that they saw, before one takes over")
-	f.DurationVar(&o.leaderTimes.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader writes without a renewal of the Lease; less than its duration")
-	f.DurationVar(&o.leaderTimes.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "the time between two tries to take or renew the Lease")
 }
 
 // massDeletion is the flag that lets held deletes go on.
@@ -110,10 +98,7 @@ func (o *syncOptions) check() error {
 	if o.logFormat != "text" && o.logFormat != "json" {
 		return fmt.Errorf("--log-format %q: expected text or json", o.logFormat)
 	}
-	if o.leaderElect {
-		return o.leaderTimes.Check()
-	}
-	return nil
+	return o.election.check()
 }
 
 func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
@@ -167,23 +152,12 @@ func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 
 // elected makes the engine and returns how to run it: as long as this instance leads, if one of several is elected.
 func (o *syncOptions) elected(file *config.Config, log *slog.Logger, metrics *observe.Metrics) (run func(context.Context) error, e *engine.Engine, err error) {
-	if !o.leaderElect {
-		e, err := o.engine(file, "isthmus/"+version(), nil, log, metrics)
-		if err != nil {
-			return nil, nil, err
-		}
-		return e.Run, e, nil
-	}
-	identity, gate := leader.NewIdentity(), leader.NewGate(o.leaderTimes.RenewDeadline)
-	// The audit logs tell the instances apart.
-	if e, err = o.engine(file, fmt.Sprintf("isthmus/%s (%s)", version(), identity), gate.Check, log, metrics); err != nil {
+	candidate := o.election.candidate()
+	if e, err = o.engine(file, candidate.agent, candidate.gate, log, metrics); err != nil {
 		return nil, nil, err
 	}
-	e.Election = leader.New(leader.Options{
-		Cluster: e.Local, Namespace: o.namespace, Name: boundary.OwnName(o.instance), Identity: identity,
-		Times: o.leaderTimes, Gate: gate, Metrics: metrics, Logger: log,
-	})
-	return func(ctx context.Context) error { return e.Election.Run(ctx, e.Run) }, e, nil
+	e.Election = candidate.election(e.Local, o.namespace, o.instance, metrics, log)
+	return candidate.run(e.Election, e.Run), e, nil
 }
 
 // apply puts into force what a file says of the process itself, and in the file what the flags say.

@@ -49,6 +49,7 @@ type Source func(refused bool) (*rest.Config, error)
 // Cluster reaches one cluster. All its methods may be called from several goroutines.
 type Cluster struct {
 	role      string
+	userAgent string
 	transport *reloading
 	dynamic   dynamic.Interface
 	metadata  metadata.Interface
@@ -69,7 +70,7 @@ func Connect(o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("%s cluster: %w", o.Role, err)
 	}
 	rt.gate = o.Gate
-	c := &Cluster{role: o.Role, transport: rt, log: log}
+	c := &Cluster{role: o.Role, userAgent: o.UserAgent, transport: rt, log: log}
 	if err := c.makeClients(o.UserAgent); err != nil {
 		return nil, fmt.Errorf("%s cluster: preparing clients: %w", o.Role, err)
 	}
@@ -122,6 +123,13 @@ func (c *Cluster) Dynamic() dynamic.Interface { return c.dynamic }
 
 // Metadata returns the client that transfers the metadata of objects only.
 func (c *Cluster) Metadata() metadata.Interface { return c.metadata }
+
+// RESTConfig returns what clients are made with that this package does not have: their requests travel as ours do.
+func (c *Cluster) RESTConfig() *rest.Config {
+	return &rest.Config{
+		Host: c.transport.base.String(), UserAgent: c.userAgent, QPS: -1, WarningHandler: rest.NoWarnings{}, Transport: c.transport,
+	}
+}
 
 // Clientset returns the typed client, for Events and access reviews.
 func (c *Cluster) Clientset() kubernetes.Interface { return c.clientset }

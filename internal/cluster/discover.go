@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,13 +34,9 @@ type Resource struct {
 // Resource asks the server, live, how it serves a kind. The error is ErrNotServed (wrapped) when the server says that
 // it does not, and something else when it can't be asked.
 func (c *Cluster) Resource(ctx context.Context, gvk schema.GroupVersionKind) (Resource, error) {
-	list := &metav1.APIResourceList{}
-	err := c.clientset.Discovery().RESTClient().Get().AbsPath(groupPath(gvk.GroupVersion())).Do(ctx).Into(list)
-	if apierrors.IsNotFound(err) {
-		return Resource{}, fmt.Errorf("%s cluster: %s: %w", c.role, gvk.GroupVersion(), ErrNotServed)
-	}
+	list, err := c.served(ctx, gvk.GroupVersion())
 	if err != nil {
-		return Resource{}, fmt.Errorf("%s cluster: asking what %s serves: %w", c.role, gvk.GroupVersion(), err)
+		return Resource{}, err
 	}
 	r, ok := pick(list, gvk)
 	if !ok {
@@ -52,15 +47,11 @@ func (c *Cluster) Resource(ctx context.Context, gvk schema.GroupVersionKind) (Re
 
 // Serves asks the server, live, whether it serves a resource in a version. An error means that it can't be asked.
 func (c *Cluster) Serves(ctx context.Context, gvr schema.GroupVersionResource) (bool, error) {
-	list := &metav1.APIResourceList{}
-	err := c.clientset.Discovery().RESTClient().Get().AbsPath(groupPath(gvr.GroupVersion())).Do(ctx).Into(list)
-	if apierrors.IsNotFound(err) {
+	_, err := c.ServedResource(ctx, gvr)
+	if errors.Is(err, ErrNotServed) {
 		return false, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("%s cluster: asking what %s serves: %w", c.role, gvr.GroupVersion(), err)
-	}
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == gvr.Resource }), nil
+	return err == nil, err
 }
 
 // Versions asks the server, live, in which versions it serves a group, the preferred one first; none: it does not.
@@ -93,6 +84,34 @@ func (c *Cluster) Version(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%s cluster: asking for its version: %w", c.role, err)
 	}
 	return answer.GitVersion, nil
+}
+
+// ServedResource asks the server, live, which kind a resource is and how it is served. Its errors are those of Resource.
+func (c *Cluster) ServedResource(ctx context.Context, gvr schema.GroupVersionResource) (Resource, error) {
+	list, err := c.served(ctx, gvr.GroupVersion())
+	if err != nil {
+		return Resource{}, err
+	}
+	for _, r := range list.APIResources {
+		if r.Name == gvr.Resource {
+			found, _ := pick(list, gvr.GroupVersion().WithKind(r.Kind))
+			return found, nil
+		}
+	}
+	return Resource{}, fmt.Errorf("%s cluster: %s of %s: %w", c.role, gvr.Resource, gvr.GroupVersion(), ErrNotServed)
+}
+
+// served asks what a group and version serve.
+func (c *Cluster) served(ctx context.Context, gv schema.GroupVersion) (*metav1.APIResourceList, error) {
+	list := &metav1.APIResourceList{}
+	err := c.clientset.Discovery().RESTClient().Get().AbsPath(groupPath(gv)).Do(ctx).Into(list)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%s cluster: %s: %w", c.role, gv, ErrNotServed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cluster: asking what %s serves: %w", c.role, gv, err)
+	}
+	return list, nil
 }
 
 // pick finds the kind in what a group and version serve. Should several resources serve it, one that can be listed is

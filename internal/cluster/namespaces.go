@@ -39,6 +39,7 @@ type Namespaces struct {
 type named struct {
 	listed bool
 	stop   context.CancelFunc // nil: it is assumed
+	again  chan struct{}      // has a watch that failed tried again at once
 }
 
 // WatchAllNamespaces watches all namespaces with one watch. It returns at once and watches until ctx ends. changed is
@@ -46,7 +47,7 @@ type named struct {
 // once; it must not block.
 func (c *Cluster) WatchAllNamespaces(ctx context.Context, changed func(name string)) *Namespaces {
 	n := &Namespaces{states: map[string]NamespaceState{}}
-	go c.watchMetadata(ctx, namespaces, "", &namespaceStore{n, nil, "", changed}, slog.LevelWarn)
+	go c.watchMetadata(ctx, namespaces, "", &namespaceStore{n, nil, "", changed}, slog.LevelWarn, nil)
 	return n
 }
 
@@ -67,15 +68,31 @@ func (n *Namespaces) Use(names []string) {
 			continue
 		}
 		ctx, stop := context.WithCancel(n.ctx)
-		one := &named{stop: stop}
+		one := &named{stop: stop, again: make(chan struct{}, 1)}
 		n.named[name] = one
-		go n.cluster.watchMetadata(ctx, namespaces, name, &namespaceStore{n, one, name, n.changed}, slog.LevelWarn)
+		go n.cluster.watchMetadata(ctx, namespaces, name, &namespaceStore{n, one, name, n.changed}, slog.LevelWarn, one.again)
 	}
 	for name, one := range n.named {
 		if !wanted[name] && one.stop != nil {
 			one.stop()
 			delete(n.named, name)
 			delete(n.states, name)
+		}
+	}
+}
+
+// LookAgain has the watches of namespaces of which nothing is known yet tried again at once: the right to them may have been
+// given meanwhile.
+func (n *Namespaces) LookAgain() {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for _, one := range n.named {
+		if one.listed || one.again == nil {
+			continue
+		}
+		select {
+		case one.again <- struct{}{}:
+		default:
 		}
 	}
 }

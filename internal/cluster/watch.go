@@ -26,8 +26,8 @@ const (
 )
 
 // watchMetadata keeps store in step with a cluster-scoped resource, all of it or the object called name, until ctx
-// ends. It goes on after every failure, and tells of each kind of failure once, at level.
-func (c *Cluster) watchMetadata(ctx context.Context, gvr schema.GroupVersionResource, name string, store cache.ReflectorStore, level slog.Level) {
+// ends. It goes on after every failure, at once when again says so, and tells of each kind of failure once, at level.
+func (c *Cluster) watchMetadata(ctx context.Context, gvr schema.GroupVersionResource, name string, store cache.ReflectorStore, level slog.Level, again <-chan struct{}) {
 	client := c.metadata.Resource(gvr)
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -37,7 +37,7 @@ func (c *Cluster) watchMetadata(ctx context.Context, gvr schema.GroupVersionReso
 			return client.Watch(ctx, narrow(o, name))
 		},
 	}
-	c.keepWatching(ctx, lw, &metav1.PartialObjectMetadata{}, gvr, name, store, func(err error) {
+	c.keepWatching(ctx, lw, &metav1.PartialObjectMetadata{}, gvr, name, store, again, func(err error) {
 		c.log.Log(ctx, level, "Watching failed and is tried again", "resource", gvr.GroupResource().String(), "name", name, "reason", Reason(err), "error", err)
 	})
 }
@@ -53,8 +53,9 @@ func narrow(o metav1.ListOptions, name string) metav1.ListOptions {
 	return o
 }
 
-// keepWatching keeps store in step with what lw lists until ctx ends, and tells failed of each kind of failure once.
-func (c *Cluster) keepWatching(ctx context.Context, lw cache.ListerWatcher, expected any, gvr schema.GroupVersionResource, name string, store cache.ReflectorStore, failed func(error)) {
+// keepWatching keeps store in step with what lw lists until ctx ends, and tells failed of each kind of failure once. After a
+// failure it tries again later, or when again says so; nil: it never does.
+func (c *Cluster) keepWatching(ctx context.Context, lw cache.ListerWatcher, expected any, gvr schema.GroupVersionResource, name string, store cache.ReflectorStore, again <-chan struct{}, failed func(error)) {
 	reflector := cache.NewReflectorWithOptions(lw, expected, store, cache.ReflectorOptions{
 		Name:            c.role + " " + gvr.Resource + " " + name,
 		TypeDescription: gvr.Resource,
@@ -80,6 +81,8 @@ func (c *Cluster) keepWatching(ctx context.Context, lw cache.ListerWatcher, expe
 		}
 		select {
 		case <-ctx.Done():
+		case <-again:
+			delay = retryFirst
 		case <-time.After(wait.Jitter(delay, 0.2)):
 		}
 	}
@@ -98,7 +101,7 @@ func (c *Cluster) WatchCRD(ctx context.Context, gr schema.GroupResource, changed
 		return // the core group has none
 	}
 	signal := make(chan struct{}, 1)
-	go c.watchMetadata(ctx, crds, gr.String(), tell(signal), slog.LevelDebug)
+	go c.watchMetadata(ctx, crds, gr.String(), tell(signal), slog.LevelDebug, nil)
 	go func() {
 		for {
 			select {

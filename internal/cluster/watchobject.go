@@ -25,7 +25,7 @@ func (c *Cluster) WatchObject(ctx context.Context, gvr schema.GroupVersionResour
 			return client.Watch(ctx, narrow(o, name))
 		},
 	}
-	go c.keepWatching(ctx, lw, &unstructured.Unstructured{}, gvr, name, oneObject{tell}, func(err error) {
+	go c.keepWatching(ctx, lw, &unstructured.Unstructured{}, gvr, name, oneObject{tell}, nil, func(err error) {
 		tell(nil, fmt.Errorf("%s cluster: watching %s %s/%s: %w", c.role, gvr.GroupResource(), namespace, name, err))
 	})
 }

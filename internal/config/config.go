@@ -26,6 +26,9 @@ type Config struct {
 	// that were seen to be deleted, and the guard holds none (F8). A file can't say so. They are named until the twins are
 	// gone, also after a restart.
 	Withdrawn []string
+	// Confined: copies of remote objects go into the counterparts of their namespaces alone, whatever their annotations say.
+	// No file says so: it is for configurations that others than the writers of a file take part in.
+	Confined bool
 	// VirtualCluster is the local cluster's identity under vCluster's naming; the zero value: names stay.
 	VirtualCluster boundary.VirtualCluster
 	// CreateNamespaces says whether missing counterparts are created.
@@ -145,7 +148,7 @@ func (c *Config) Naming(direction boundary.Direction, local string) boundary.Nam
 	case direction == boundary.FromRemote && virtual:
 		return boundary.Import{From: []string{c.VirtualCluster.HostNamespace}}
 	case direction == boundary.FromRemote:
-		return boundary.Import{Pairs: c.Namespaces.Inverse()}
+		return boundary.Import{Pairs: c.Namespaces.Inverse(), Confined: c.Confined}
 	case !virtual:
 		return boundary.SameName{Pairs: c.Namespaces, Origin: local, Kinds: c.placements()}
 	}

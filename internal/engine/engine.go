@@ -68,7 +68,9 @@ type Engine struct {
 	waiting string         // what a start, or a change of the configuration, waits for; empty: nothing
 	// wantedSince is when the configuration was read.
 	wantedSince time.Time
-	refused     error // why the file as it is now is not what runs; nil: it is
+	// counterparts are the remote namespaces of the run; nil: none has begun.
+	counterparts *namespaces
+	refused      error // why the file as it is now is not what runs; nil: it is
 }
 
 // New makes an Engine; Run runs it.
@@ -276,8 +278,10 @@ func (e *Engine) Ready() (notes []string, err error) {
 	if refused != nil {
 		notes = append(notes, "the new configuration is refused, and the one before goes on: "+firstLine(refused))
 	}
-	if standby, err := e.standby(); standby != "" || err != nil {
-		return append(notes, standby), err
+	if e.Election != nil {
+		if standby, err := e.Election.Standby(); standby != "" || err != nil {
+			return append(notes, standby), err
+		}
 	}
 	switch {
 	case waiting != "" && flows == nil:
@@ -309,23 +313,6 @@ func (e *Engine) Ready() (notes []string, err error) {
 		}
 	}
 	return notes, nil
-}
-
-// standby says of an instance that does not lead who does; empty: this one leads. An error is why it could not take over.
-func (e *Engine) standby() (note string, err error) {
-	if e.Election == nil {
-		return "", nil
-	}
-	switch s := e.Election.State(); {
-	case s.Leading:
-		return "", nil
-	case s.Err != nil:
-		return "", fmt.Errorf("the lease can't be read or written: %w", s.Err)
-	case s.Holder == "" || s.Holder == s.Identity:
-		return "", errors.New("waiting for the lease")
-	default:
-		return fmt.Sprintf("standby: %s holds the lease", s.Holder), nil
-	}
 }
 
 func firstLine(err error) string {

@@ -56,6 +56,9 @@ func (e *Engine) newRun(ctx context.Context, book *ledger.Ledger) *run {
 		d.events.LogTo(e.Logger)
 		r.directions[w.direction] = d
 	}
+	e.mu.Lock()
+	e.counterparts = r.directions[boundary.ToRemote].namespaces
+	e.mu.Unlock()
 	return r
 }
 

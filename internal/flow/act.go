@@ -320,20 +320,27 @@ func (e *epoch) clearUnselected(ctx context.Context, in boundary.Input) (cleared
 	return err == nil, err
 }
 
-// createNamespace makes a remote namespace that belongs to this origin (N4); created is false when there is one.
+// createNamespace makes the namespace of a twin, where there is none.
 func (e *epoch) createNamespace(ctx context.Context, name string) (created bool, err error) {
-	encoded, err := json.Marshal(e.Identity.NamespaceBody(name))
+	created, err = CreateNamespace(ctx, e.to.Cluster, e.Identity, name, e.dry)
+	if created && e.dry == nil {
+		e.log.Info("Created a namespace", "side", e.to.Role(), "namespace", name)
+	}
+	return created, err
+}
+
+// CreateNamespace makes a namespace that belongs to an origin (N4), in a dry run if dry says so; created is false when there
+// is one.
+func CreateNamespace(ctx context.Context, c *cluster.Cluster, origin boundary.Identity, name string, dry []string) (created bool, err error) {
+	encoded, err := json.Marshal(origin.NamespaceBody(name))
 	if err != nil {
 		return false, err
 	}
 	force := true
-	_, err = e.to.Dynamic().Resource(namespaceResource).
-		Patch(ctx, name, types.ApplyPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager, Force: &force, DryRun: e.dry})
+	_, err = c.Dynamic().Resource(namespaceResource).
+		Patch(ctx, name, types.ApplyPatchType, encoded, metav1.PatchOptions{FieldManager: boundary.FieldManager, Force: &force, DryRun: dry})
 	if apierrors.IsConflict(err) {
 		return false, nil
-	}
-	if err == nil && e.dry == nil {
-		e.log.Info("Created a namespace", "side", e.to.Role(), "namespace", name)
 	}
 	return err == nil, err
 }

@@ -305,6 +305,9 @@ func (f *Flow) check() {
 	}
 }
 
+// LookAgain has what the flow waits for looked at again soon: rights may have been given.
+func (f *Flow) LookAgain() { f.check() }
+
 func (f *Flow) waitKick(ctx context.Context, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()

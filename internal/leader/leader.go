@@ -99,6 +99,20 @@ func (e *Election) State() State {
 	return State{Identity: e.Identity, Holder: e.holder, Leading: e.Gate.Check() == nil, Err: e.err}
 }
 
+// Standby says of a process that does not lead who does; empty: this one leads. An error is why it could not take over.
+func (e *Election) Standby() (note string, err error) {
+	switch s := e.State(); {
+	case s.Leading:
+		return "", nil
+	case s.Err != nil:
+		return "", fmt.Errorf("the lease can't be read or written: %w", s.Err)
+	case s.Holder == "" || s.Holder == s.Identity:
+		return "", errors.New("waiting for the lease")
+	default:
+		return fmt.Sprintf("standby: %s holds the lease", s.Holder), nil
+	}
+}
+
 // Run calls run whenever this process leads, with a context that ends with the lease, until ctx ends or run returns an
 // error or returns without having lost the lease. The lease is released only after run has returned.
 func (e *Election) Run(ctx context.Context, run func(context.Context) error) error {

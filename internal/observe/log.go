@@ -60,11 +60,14 @@ func NewLogger(w io.Writer, level slog.Leveler, json bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// RouteClientLogs sends what the Kubernetes client libraries log to log, for the whole process. Their verbosity stays
-// zero whatever log's level is: at a higher one they log bodies of requests and answers, which may be Secrets.
+// RouteClientLogs sends what the Kubernetes client libraries log to log, for the whole process.
 func RouteClientLogs(log *slog.Logger) {
-	klog.SetSlogLogger(slog.New(clientHandler{log.Handler()}).With("library", "client-go"))
+	klog.SetSlogLogger(slog.New(ClientHandler(log)).With("library", "client-go"))
 }
+
+// ClientHandler takes what the Kubernetes libraries log, and sends it to log. Their verbosity stays zero whatever log's level
+// is: at a higher one they log bodies of requests and answers, which may be Secrets.
+func ClientHandler(log *slog.Logger) slog.Handler { return clientHandler{log.Handler()} }
 
 // clientHandler lets nothing verbose pass, and of what passes no whole objects.
 type clientHandler struct{ slog.Handler }

@@ -75,8 +75,23 @@ type Metrics struct {
 	leading    prometheus.Gauge
 }
 
-// NewMetrics registers the metrics; version is told in isthmus_build_info.
+// NewMetrics registers the metrics of a process; version is told in isthmus_build_info.
 func NewMetrics(version string) *Metrics {
+	m := newMetrics()
+	m.leading = prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_leader",
+		Help: "Whether this instance carries objects (1), or stands by while another one does (0)."})
+	m.leading.Set(1)
+	m.faulty = prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_configuration_faulty",
+		Help: "Whether nothing crosses because the configuration can't be run (1) or not (0)."})
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_build_info", Help: "Always 1; what runs is in the labels.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()}})
+	build.Set(1)
+	m.registry.MustRegister(m.leading, m.faulty, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// newMetrics registers the metrics of what runs between two clusters.
+func newMetrics() *Metrics {
 	flow := []string{"direction", "kind"}
 	with := func(more ...string) []string { return append(flow[:2:2], more...) }
 	m := &Metrics{
@@ -103,21 +118,12 @@ func NewMetrics(version string) *Metrics {
 			Help: "Whether the cluster of a side answers us (1) or not (0)."}, []string{"side"}),
 		panics: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "isthmus_flow_panics_total",
 			Help: "Panics that ended a flow, which is then started again."}, flow),
-		faulty: prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_configuration_faulty",
-			Help: "Whether nothing crosses because the configuration can't be run (1) or not (0)."}),
 	}
 	m.reloaded = prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_config_last_reload_successful",
 		Help: "Whether the configuration that was read last is in use (1), or was refused (0)."})
 	m.reloadedAt = prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_config_last_reload_success_timestamp_seconds",
 		Help: "When a configuration was last read and not refused, as a Unix time."})
-	m.leading = prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_leader",
-		Help: "Whether this instance carries objects (1), or stands by while another one does (0)."})
-	m.leading.Set(1)
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "isthmus_build_info", Help: "Always 1; what runs is in the labels.",
-		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()}})
-	build.Set(1)
-	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.contention, m.rules, m.undeclared, m.reachable, m.panics, m.faulty, m.reloaded, m.reloadedAt, m.leading, build,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.operations, m.errors, m.success, m.crossing, m.returning, m.objects, m.contention, m.rules, m.undeclared, m.reachable, m.panics, m.reloaded, m.reloadedAt)
 	return m
 }
 

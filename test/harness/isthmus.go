@@ -188,6 +188,12 @@ func (p *Isthmus) Metrics() string {
 	return body
 }
 
+// StatusText returns the text of /status.
+func (p *Isthmus) StatusText() string {
+	_, body := p.get("/status")
+	return body
+}
+
 // Metric returns the value of a metric's sample, as its line begins: name{labels}; empty when there is none.
 func (p *Isthmus) Metric(sample string) string {
 	for line := range strings.Lines(p.Metrics()) {

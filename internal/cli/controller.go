@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/cluster/access"
+	"isthmus.dev/isthmus/internal/controller"
+	"isthmus.dev/isthmus/internal/observe"
+)
+
+// controllerOptions are the flags of isthmus controller.
+type controllerOptions struct {
+	controllers             []string
+	kubeconfig, kubeContext string
+	clusterID, instance     string
+	namespace               string
+	listen                  string
+	logFormat, logLevel     string
+	providerFile            string
+	massDeletion            string
+	election                electionOptions
+}
+
+func newControllerCommand() *cobra.Command {
+	var o controllerOptions
+	cmd := &cobra.Command{
+		Use:   "controller --cluster-id ID",
+		Short: "Carry what Crossings name between this cluster's offloaded namespaces and its RemoteClusters",
+		Long: `Carry what Crossings name between this cluster's offloaded namespaces and its RemoteClusters, as Kubernetes objects
+say: RemoteCluster, NamespaceOffloading, Crossing.
+
+It runs until it is told to stop (SIGINT, SIGTERM). What is missing or can't be reached is waited for, and told in the
+status of these objects.
+
+The cluster ID must stay the same over restarts: objects that were created under another one are not touched.`,
+		Example: `  isthmus controller --cluster-id consumer`,
+		Args:    cobra.NoArgs,
+		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+			return o.run(ctx, cmd.ErrOrStderr())
+		}),
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.controllers, "controllers", []string{controller.Reflection}, "what runs, of "+strings.Join(controller.All, ", "))
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the local cluster; empty: the cluster that isthmus runs in")
+	f.StringVar(&o.kubeContext, "context", "", "context in the kubeconfig; empty: its current one")
+	f.StringVar(&o.clusterID, "cluster-id", "", "name of the local cluster, a DNS label, the same for good (required for reflection)")
+	f.StringVar(&o.instance, "instance", "controller", "tells several isthmuses apart that serve one local cluster")
+	f.StringVar(&o.namespace, "namespace", "isthmus-system", "namespace on the local cluster in which isthmus keeps its ledgers and finds kubeconfigs")
+	f.StringVar(&o.listen, "listen", ":8080", "address for /healthz, /readyz, /metrics and /status; empty: none")
+	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text or json")
+	f.StringVar(&o.logLevel, "log-level", "info", "how much is logged: error, warn, info, debug or trace")
+	f.StringVar(&o.providerFile, "clusterprofile-provider-file", "", "file that says which access plugins may be run for ClusterProfiles; empty: none")
+	f.StringVar(&o.massDeletion, "mass-deletion", string(boundary.MassDeletionPause), "what happens when inference would delete most twins of a kind: Pause or Allow")
+	o.election.flags(cmd)
+	return cmd
+}
+
+// check finds what is wrong with the flags.
+func (o *controllerOptions) check() error {
+	for _, name := range o.controllers {
+		if !slices.Contains(controller.All, name) {
+			return fmt.Errorf("--controllers %q: expected some of %s", name, strings.Join(controller.All, ", "))
+		}
+	}
+	labels := []struct{ flag, value string }{{"--instance", o.instance}, {"--namespace", o.namespace}}
+	switch reflects := slices.Contains(o.controllers, controller.Reflection); {
+	case len(o.controllers) == 0:
+		return fmt.Errorf("--controllers: expected some of %s", strings.Join(controller.All, ", "))
+	case reflects && o.clusterID == "":
+		return errors.New("--cluster-id: expected the local cluster's name, a DNS label that stays the same for good")
+	case reflects || o.clusterID != "":
+		labels = append(labels, struct{ flag, value string }{"--cluster-id", o.clusterID})
+	}
+	for _, label := range labels {
+		if problems := validation.IsDNS1123Label(label.value); len(problems) > 0 {
+			return fmt.Errorf("%s %q: expected a DNS label: %s", label.flag, label.value, strings.Join(problems, "; "))
+		}
+	}
+	if o.logFormat != "text" && o.logFormat != "json" {
+		return fmt.Errorf("--log-format %q: expected text or json", o.logFormat)
+	}
+	if m := boundary.MassDeletion(o.massDeletion); m != boundary.MassDeletionPause && m != boundary.MassDeletionAllow {
+		return fmt.Errorf("--mass-deletion %q: expected %s or %s", o.massDeletion, boundary.MassDeletionPause, boundary.MassDeletionAllow)
+	}
+	return o.election.check()
+}
+
+func (o *controllerOptions) run(ctx context.Context, stderr io.Writer) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	level, err := observe.ParseLevel(o.logLevel)
+	if err != nil {
+		return fmt.Errorf("--log-level: %w", err)
+	}
+	var at slog.LevelVar
+	at.Set(level)
+	log, own := observe.NewLogger(stderr, &at, o.logFormat == "json"), observe.NewMetrics(version())
+	observe.RouteClientLogs(log)
+	var providers *access.ProviderFile
+	if o.providerFile != "" {
+		if providers, err = access.OpenProviderFile(o.providerFile); err != nil {
+			return fmt.Errorf("--clusterprofile-provider-file: %w", err)
+		}
+	}
+	listener, err := observe.Listen(o.listen)
+	if err != nil {
+		return err
+	}
+	candidate := o.election.candidate()
+	local, err := cluster.Connect(cluster.Options{
+		Role: "local", Kubeconfig: o.kubeconfig, Context: o.kubeContext, Logger: log, UserAgent: candidate.agent, Gate: candidate.gate,
+		OnHealth: func(h cluster.Health) { own.SetReachable("local", h.Reached) },
+	})
+	if err != nil {
+		if listener != nil {
+			_ = listener.Close()
+		}
+		return err
+	}
+	metrics := observe.NewRemotes(own)
+	c := controller.New(controller.Options{
+		Controllers: o.controllers, ClusterID: o.clusterID, Instance: o.instance, Namespace: o.namespace, Local: local,
+		Gate: candidate.gate, UserAgent: candidate.agent, Version: version(), Providers: providers,
+		MassDeletion: boundary.MassDeletion(o.massDeletion), Metrics: metrics, Own: own, Logger: log,
+		Election: candidate.election(local, o.namespace, o.instance, own, log),
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() { served <- observe.Serve(ctx, listener, metrics, c.Ready, func() any { return c.Status() }) }()
+	err = candidate.run(c.Election, c.Run)(ctx)
+	cancel()
+	return errors.Join(err, <-served)
+}

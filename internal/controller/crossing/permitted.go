@@ -1,0 +1,90 @@
+package crossing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/controller/fleet"
+	"isthmus.dev/isthmus/internal/rbac"
+)
+
+func resourceOf(c *v1alpha1.Crossing) schema.GroupVersionResource {
+	return schema.GroupVersionResource(c.Spec.Resource)
+}
+
+// permitted says which verbs are missing on which side. The servers are asked only where something may have changed: a
+// Crossing that runs, and was permitted, is.
+func (r *Reconciler) permitted(ctx context.Context, status *v1alpha1.CrossingStatus, c *v1alpha1.Crossing, outcome fleet.Outcome, runs bool) {
+	before := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPermitted)
+	if runs && before != nil && before.Status == metav1.ConditionTrue && before.ObservedGeneration == c.Generation {
+		return
+	}
+	var missing []string
+	unknown := false
+	ask := func(side rbac.Side, on *cluster.Cluster, name string, rule *boundary.Rule, namespaces []string) {
+		verbs, err := lacking(ctx, side, on, rule, c, namespaces)
+		if err != nil {
+			unknown = true
+		} else if len(verbs) > 0 {
+			missing = append(missing, fmt.Sprintf("%s: %s", name, strings.Join(verbs, ", ")))
+		}
+	}
+	for i, remote := range outcome.Remotes {
+		rule, namespaces := r.Fleet.Rule(c.Name, remote)
+		if rule == nil {
+			unknown = true
+			continue
+		}
+		if i == 0 {
+			ask(rbac.Local, r.Local, "the local cluster", rule, []string{""})
+		}
+		if on := r.Remote(remote); on != nil && len(namespaces) > 0 {
+			ask(rbac.Remote, on, remote, rule, namespaces)
+		} else {
+			unknown = true
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		set(status, c, v1alpha1.ConditionPermitted, metav1.ConditionFalse, reasonForbidden, "RBAC lacks "+strings.Join(missing, "; "))
+	case unknown || len(outcome.Remotes) == 0:
+		set(status, c, v1alpha1.ConditionPermitted, metav1.ConditionUnknown, reasonUnknown, "not all sides could be asked yet")
+	default:
+		set(status, c, v1alpha1.ConditionPermitted, metav1.ConditionTrue, reasonPermitted, "")
+	}
+}
+
+// lacking returns the verbs that a rule needs on a side and does not have in any of the namespaces, the whole cluster being
+// one of them: "".
+func lacking(ctx context.Context, side rbac.Side, on *cluster.Cluster, rule *boundary.Rule, c *v1alpha1.Crossing, namespaces []string) (verbs []string, err error) {
+	gvr := resourceOf(c)
+	for _, verb := range rbac.Verbs(side, rule, gvr.GroupResource()) {
+		may := false
+		for _, namespace := range namespaces {
+			if may, err = on.Can(ctx, verb.Verb, gvr, verb.Subresource, namespace); err != nil {
+				return nil, err
+			}
+			if may {
+				break
+			}
+		}
+		if !may {
+			name := gvr.GroupResource().String()
+			if verb.Subresource != "" {
+				name += "/" + verb.Subresource
+			}
+			verbs = append(verbs, verb.Verb+" "+name)
+		}
+	}
+	slices.Sort(verbs)
+	return verbs, nil
+}

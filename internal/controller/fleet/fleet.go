@@ -1,0 +1,248 @@
+package fleet
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/controller/requests"
+	"isthmus.dev/isthmus/internal/engine"
+	"isthmus.dev/isthmus/internal/flow"
+	"isthmus.dev/isthmus/internal/observe"
+)
+
+// againAfter is how long an engine rests that ended with an error that waiting does not help, such as the ledger of another
+// cluster: somebody may have put it right.
+const againAfter = 10 * time.Second
+
+// Options are what a Fleet runs with.
+type Options struct {
+	// ClusterID and Instance are who we are; LocalUID is the UID of the local cluster's namespace kube-system.
+	ClusterID, Instance, LocalUID string
+	// Namespace is where, on the local cluster, the ledgers are: one a remote.
+	Namespace    string
+	Local        *cluster.Cluster
+	MassDeletion boundary.MassDeletion
+	Metrics      *observe.Remotes
+	Logger       *slog.Logger
+	// Changed is called, without locks, when statuses may have changed. Stale is called when Apply should be called again.
+	Changed, Stale func()
+}
+
+// Member is a remote cluster, and how it is reached.
+type Member struct {
+	Remote
+	// Cluster is nil as long as it is not known how to reach it; Barred: it must not be used.
+	Cluster *cluster.Cluster
+	Barred  bool
+}
+
+// Fleet runs an engine for each remote cluster.
+type Fleet struct {
+	Options
+	ctx      context.Context
+	siblings *flow.Siblings
+	kinds    *kinds
+
+	mu      sync.Mutex
+	ships   map[string]*ship
+	outcome Output
+	// withdrawing: what is left of a pair that was taken out decides what is asked of a provider.
+	withdrawing bool
+}
+
+// ship is what runs for one remote.
+type ship struct {
+	engine   *engine.Engine
+	requests *requests.Requests
+	cluster  *cluster.Cluster
+	consent  v1alpha1.Consent
+	cancel   context.CancelFunc
+	tasks    sync.WaitGroup
+
+	look chan struct{} // has ensure look again
+
+	mu     sync.Mutex
+	err    error            // why the engine does not run; nil: it does
+	unmade map[string]error // why counterparts could not be made
+}
+
+// New makes a Fleet that runs until ctx ends; Wait waits for that.
+func New(ctx context.Context, o Options) *Fleet {
+	return &Fleet{Options: o, ctx: ctx, siblings: &flow.Siblings{}, kinds: newKinds(ctx, o.Stale), ships: map[string]*ship{}}
+}
+
+// Apply makes the engines run what is wanted. All Crossings, pairs and members there are have to be given: what is missing
+// is taken for removed. Only one call may run at a time.
+func (f *Fleet) Apply(crossings []v1alpha1.Crossing, pairs []Pair, members []Member) {
+	in := Input{Crossings: crossings, Pairs: pairs, MassDeletion: f.MassDeletion}
+	clusters := map[string]*cluster.Cluster{}
+	for _, m := range members {
+		in.Remotes = append(in.Remotes, m.Remote)
+		if !m.Barred {
+			clusters[m.Name] = m.Cluster
+		}
+	}
+	f.kinds.begin()
+	in.Kind = func(remote string, resource schema.GroupVersionResource) Kind {
+		if clusters[remote] == nil {
+			return Kind{LocalErr: errNotAsked, RemoteErr: errNotAsked, LocalStatus: true, RemoteStatus: true}
+		}
+		return f.kinds.both(f.Local, clusters[remote], resource)
+	}
+	out := Compile(in)
+	f.kinds.end()
+
+	f.mu.Lock()
+	f.outcome = out
+	f.withdrawing = slices.ContainsFunc(pairs, func(p Pair) bool { return p.Withdrawn })
+	var gone []*ship
+	for name, s := range f.ships {
+		if clusters[name] != s.cluster {
+			gone = append(gone, s)
+			delete(f.ships, name)
+		}
+	}
+	f.mu.Unlock()
+	for _, s := range gone {
+		s.stop()
+	}
+	for _, m := range members {
+		if clusters[m.Name] == nil {
+			continue
+		}
+		if s := f.ship(m.Name); s != nil {
+			s.take(m.Consent, pairs, out, m.Name)
+			continue
+		}
+		f.launch(m, pairs, out)
+	}
+	f.Changed()
+}
+
+func (f *Fleet) ship(name string) *ship {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ships[name]
+}
+
+// progressed takes in that an engine's numbers changed.
+func (f *Fleet) progressed() {
+	f.mu.Lock()
+	withdrawing := f.withdrawing
+	f.mu.Unlock()
+	if withdrawing {
+		f.Stale()
+	}
+	f.Changed()
+}
+
+// LedgerName is the name of the ledger of an instance and a remote.
+func LedgerName(instance, remote string) string { return boundary.OwnName(instance + "-" + remote) }
+
+// launch begins to run an engine for a remote.
+func (f *Fleet) launch(m Member, pairs []Pair, out Output) {
+	log := f.Logger.With("remote", m.Name)
+	ctx, cancel := context.WithCancel(f.ctx)
+	s := &ship{cluster: m.Cluster, cancel: cancel, look: make(chan struct{}, 1), unmade: map[string]error{}}
+	s.engine = engine.New(engine.Options{
+		Config: out.Configs[m.Name], ClusterID: f.ClusterID, RemoteID: m.Name, Instance: f.Instance,
+		Namespace: f.Namespace, LedgerName: LedgerName(f.Instance, m.Name),
+		Local: f.Local, Remote: m.Cluster, Siblings: f.siblings, Metrics: f.Metrics.Of(m.Name), Logger: log,
+		Changed: func() {
+			s.lookAgain()
+			f.progressed()
+		},
+	})
+	s.requests = requests.New(requests.Options{
+		Remote: m.Cluster, Consumer: f.ClusterID, Instance: f.Instance, ClusterUID: f.LocalUID, Logger: log,
+		Changed: func() {
+			s.engine.LookAgain()
+			f.progressed()
+		},
+	})
+	s.take(m.Consent, pairs, out, m.Name)
+	s.tasks.Go(func() { s.requests.Run(ctx) })
+	s.tasks.Go(func() { s.ensure(ctx, f.Changed) })
+	s.tasks.Go(func() { s.run(ctx, f.progressed) })
+	f.mu.Lock()
+	f.ships[m.Name] = s
+	f.mu.Unlock()
+}
+
+// take gives a remote's engine, and its provider, what is wanted.
+func (s *ship) take(consent v1alpha1.Consent, pairs []Pair, out Output, remote string) {
+	if conf := out.Configs[remote]; s.engine.Current().Hash != conf.Hash {
+		s.engine.Reload(conf)
+	}
+	s.mu.Lock()
+	s.consent = consent
+	s.mu.Unlock()
+	wanted := map[string]requests.Wanted{}
+	for _, pair := range pairs {
+		if consent != v1alpha1.ConsentProvider || pair.Cluster != remote {
+			continue
+		}
+		// The rights stay until the twins are gone.
+		if left, known := s.engine.Drained(pair.Local); pair.Withdrawn && known && left == 0 {
+			continue
+		}
+		wanted[pair.Remote] = requests.Wanted{Source: pair.Local, Resources: out.Wanted[remote]}
+	}
+	s.requests.Want(wanted)
+}
+
+// run runs the engine until ctx ends.
+func (s *ship) run(ctx context.Context, changed func()) {
+	for ctx.Err() == nil {
+		err := s.engine.Run(ctx)
+		s.mu.Lock()
+		s.err = err
+		s.mu.Unlock()
+		changed()
+		select {
+		case <-ctx.Done():
+		case <-time.After(againAfter):
+		}
+	}
+}
+
+func (s *ship) fault() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+func (s *ship) stop() {
+	s.cancel()
+	s.tasks.Wait()
+}
+
+// Wait waits, after the end of its context, until everything has stopped.
+func (f *Fleet) Wait() {
+	f.mu.Lock()
+	ships := f.ships
+	f.mu.Unlock()
+	for _, s := range ships {
+		s.tasks.Wait()
+	}
+}
+
+// Names returns the remotes for which an engine runs, sorted.
+func (f *Fleet) Names() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names := make([]string, 0, len(f.ships))
+	for name := range f.ships {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,198 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/controller/requests"
+	"isthmus.dev/isthmus/internal/engine"
+)
+
+// Standing is how a Crossing stands on one remote.
+type Standing struct {
+	Remote string
+	// Rule is how its rule stands; nil: there is none, for the reason in Reason.
+	Rule   *engine.RuleStatus
+	Reason string
+}
+
+// Crossing returns what a Crossing came to, and how it stands on each remote that it holds for. known is false until it
+// was taken into account.
+func (f *Fleet) Crossing(name string) (outcome Outcome, standings []Standing, known bool) {
+	f.mu.Lock()
+	outcome, known = f.outcome.Crossings[name]
+	f.mu.Unlock()
+	for _, remote := range outcome.Remotes {
+		standings = append(standings, f.standing(name, remote, outcome))
+	}
+	return outcome, standings, known
+}
+
+func (f *Fleet) standing(name, remote string, outcome Outcome) Standing {
+	out := Standing{Remote: remote}
+	s := f.ship(remote)
+	switch err := outcome.Unserved[remote]; {
+	case s == nil:
+		out.Reason = "RemoteCluster " + remote + " can't be used: see its conditions"
+		return out
+	case err != nil:
+		out.Reason = err.Error()
+		return out
+	case s.fault() != nil:
+		out.Reason = s.fault().Error()
+		return out
+	}
+	status := s.engine.Status("")
+	for i := range status.Rules {
+		if status.Rules[i].Name == name {
+			out.Rule, out.Reason = &status.Rules[i], status.Rules[i].Reason
+			return out
+		}
+	}
+	out.Reason = cmp.Or(status.Reason, "starting")
+	return out
+}
+
+// Kinds returns what Crossings carry to or from a remote.
+func (f *Fleet) Kinds(remote string) []schema.GroupVersionResource {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.outcome.Kinds[remote]
+}
+
+// Rule returns the rule of a Crossing on a remote, and the namespaces there that it is for; nil: there is none.
+func (f *Fleet) Rule(crossing, remote string) (rule *boundary.Rule, namespaces []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	conf := f.outcome.Configs[remote]
+	if conf == nil {
+		return nil, nil
+	}
+	for _, r := range conf.Rules {
+		if r.Name == crossing {
+			rule = r
+		}
+	}
+	return rule, slices.Sorted(maps.Values(conf.Namespaces))
+}
+
+// CrossingDrained tells how many twins of a removed Crossing are left on a remote; known is false as long as that can't be
+// told.
+func (f *Fleet) CrossingDrained(name, remote string) (left int, known bool) {
+	if s := f.ship(remote); s != nil {
+		return s.engine.RuleDrained(name)
+	}
+	return 0, false
+}
+
+// NamespaceDrained tells how much of a local namespace is left on a remote: twins, and then what a provider made for it.
+func (f *Fleet) NamespaceDrained(pair Pair) (left int, known bool) {
+	s := f.ship(pair.Cluster)
+	if s == nil {
+		return 0, false
+	}
+	left, known = s.engine.Drained(pair.Local)
+	if left > 0 || !known || s.agreed() != v1alpha1.ConsentProvider {
+		return left, known
+	}
+	switch state := s.requests.State(pair.Remote); {
+	case !state.Known:
+		return 0, false
+	case !state.Gone:
+		return 1, true
+	}
+	return 0, true
+}
+
+// RemoteDrained tells how many twins are left on a remote.
+func (f *Fleet) RemoteDrained(remote string) (left int, known bool) {
+	if s := f.ship(remote); s != nil {
+		return s.engine.RemoteDrained()
+	}
+	return 0, false
+}
+
+func (s *ship) agreed() v1alpha1.Consent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.consent
+}
+
+// NamespaceReady says why objects do not cross between a namespace and its counterpart; nil: they may.
+func (f *Fleet) NamespaceReady(pair Pair) (reason, message string, ready bool) {
+	s := f.ship(pair.Cluster)
+	if s == nil {
+		return "RemoteClusterUnusable", "RemoteCluster " + pair.Cluster + " can't be used: see its conditions", false
+	}
+	if err := s.fault(); err != nil {
+		return "Refused", err.Error(), false
+	}
+	if s.agreed() == v1alpha1.ConsentProvider {
+		state := s.requests.State(pair.Remote)
+		switch {
+		case !state.Known:
+			return requests.ReasonRequested, "the provider has not answered yet", false
+		case !state.Ready:
+			return cmp.Or(state.Reason, requests.ReasonRequested), cmp.Or(state.Message, "the provider has not answered yet"), false
+		case len(state.Refused) > 0:
+			return v1alpha1.ReasonGranted, "the provider does not allow " + listed(state.Refused), true
+		}
+		return v1alpha1.ReasonGranted, "", true
+	}
+	reason, message, ready = s.engine.NamespaceReady(pair.Remote)
+	if err := s.unmadeFor(pair.Remote); err != nil && reason == engine.ReasonMissing {
+		message += ", and can't be made: " + err.Error()
+	}
+	return reason, message, ready
+}
+
+// OnItsWay reports whether a reason of NamespaceReady is that of something which needs but time.
+func OnItsWay(reason string) bool {
+	switch reason {
+	case requests.ReasonRequested, requests.ReasonNotRead, engine.ReasonStarting:
+		return true
+	}
+	return false
+}
+
+func (s *ship) unmadeFor(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unmade[name]
+}
+
+func listed(resources []v1alpha1.RequestedResource) (text string) {
+	names := make([]string, len(resources))
+	for i, r := range resources {
+		names[i] = fmt.Sprintf("%s (%s)", schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Access)
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		if i > 0 {
+			text += ", "
+		}
+		text += name
+	}
+	return text
+}
+
+// Status returns how each remote's engine stands; version is that of the program.
+func (f *Fleet) Status(version string) []engine.Status {
+	all := []engine.Status{}
+	for _, name := range f.Names() {
+		if s := f.ship(name); s != nil {
+			one := s.engine.Status(version)
+			if err := s.fault(); err != nil {
+				one.Ready, one.Reason = false, err.Error()
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}

@@ -1,0 +1,229 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/controller/crossing"
+	"isthmus.dev/isthmus/internal/controller/fleet"
+	"isthmus.dev/isthmus/internal/controller/offloading"
+	"isthmus.dev/isthmus/internal/controller/remotecluster"
+	"isthmus.dev/isthmus/internal/observe"
+)
+
+// refreshEvery is how long changes of the engines' numbers are gathered before statuses are written.
+const refreshEvery = time.Second
+
+// reflection is what runs in one term.
+type reflection struct {
+	client  client.Client
+	remotes *remotecluster.Remotes
+	fleet   *fleet.Fleet
+	events  *observe.Events
+
+	// stale leads to what is wanted being worked out again, refresh to statuses being told again.
+	stale   nudge
+	refresh []nudge
+	dirty   chan struct{}
+
+	mu       sync.Mutex
+	offloads map[string]fleet.Offload // nil: not worked out yet
+	tasks    sync.WaitGroup
+}
+
+// nudge queues requests of a controller.
+type nudge struct {
+	mu    sync.Mutex
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// source makes a controller listen.
+func (n *nudge) source() source.Source {
+	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.queue = q
+		return nil
+	})
+}
+
+func (n *nudge) add(names ...types.NamespacedName) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, name := range names {
+		if n.queue != nil {
+			n.queue.Add(reconcile.Request{NamespacedName: name})
+		}
+	}
+}
+
+// everything is the one request by which what is wanted is worked out.
+var everything = types.NamespacedName{Name: "everything"}
+
+// newReflection sets the controllers of reflection up; they run with the manager, and their engines until ctx ends.
+func (c *Controller) newReflection(ctx context.Context, mgr ctrl.Manager, localUID string) (*reflection, error) {
+	r := &reflection{
+		client: mgr.GetClient(), dirty: make(chan struct{}, 1), refresh: make([]nudge, 2),
+		events: observe.NewEvents(c.Local.Clientset(), observe.Component, true),
+	}
+	r.events.LogTo(c.Logger)
+	r.fleet = fleet.New(ctx, fleet.Options{
+		ClusterID: c.ClusterID, Instance: c.Instance, LocalUID: localUID, Namespace: c.Namespace, Local: c.Local,
+		MassDeletion: c.MassDeletion, Metrics: c.Metrics, Logger: c.Logger,
+		Changed: r.changed, Stale: func() { r.stale.add(everything) },
+	})
+	r.remotes = remotecluster.New(remotecluster.Options{
+		Local: c.Local, Namespace: c.Namespace, Providers: c.Providers, UserAgent: c.UserAgent, Gate: c.Gate,
+		Logger: c.Logger, Metrics: c.Own, Events: r.events, Kinds: r.fleet.Kinds, Drained: r.fleet.RemoteDrained,
+		Changed: func() { r.stale.add(everything) },
+	})
+	if err := r.remotes.SetupWithManager(mgr); err != nil {
+		return nil, err
+	}
+	once := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: everything}}
+	})
+	// A manager may follow another one in this process.
+	options := controller.Options{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: 1}
+	err := ctrl.NewControllerManagedBy(mgr).Named("fleet").WithOptions(options).
+		Watches(&v1alpha1.Crossing{}, once).Watches(&v1alpha1.NamespaceOffloading{}, once).WatchesRawSource(r.stale.source()).
+		Complete(reconcile.Func(r.apply))
+	if err != nil {
+		return nil, fmt.Errorf("setting up the fleet: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).Named("crossing").WithOptions(options).
+		For(&v1alpha1.Crossing{}).WatchesRawSource(r.refresh[0].source()).
+		Complete(&crossing.Reconciler{Client: r.client, Fleet: r.fleet, Local: c.Local, Remote: r.remote, Events: r.events})
+	if err != nil {
+		return nil, fmt.Errorf("setting up the controller of Crossings: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).Named("offloading").WithOptions(options).
+		For(&v1alpha1.NamespaceOffloading{}).WatchesRawSource(r.refresh[1].source()).
+		Complete(&offloading.Reconciler{Client: r.client, Fleet: r.fleet, Offload: r.offload, Events: r.events})
+	if err != nil {
+		return nil, fmt.Errorf("setting up the controller of NamespaceOffloadings: %w", err)
+	}
+	r.tasks.Go(func() { r.tell(ctx) })
+	return r, nil
+}
+
+// wait waits until everything has stopped.
+func (r *reflection) wait() {
+	r.tasks.Wait()
+	r.fleet.Wait()
+	r.events.Shutdown()
+}
+
+// apply works out what is wanted, from all the objects there are, and makes it run.
+func (r *reflection) apply(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	var crossings v1alpha1.CrossingList
+	if err := r.client.List(ctx, &crossings); err != nil {
+		return reconcile.Result{}, err
+	}
+	var offloadings v1alpha1.NamespaceOffloadingList
+	if err := r.client.List(ctx, &offloadings); err != nil {
+		return reconcile.Result{}, err
+	}
+	var members []fleet.Member
+	var remotes []fleet.Remote
+	for _, remote := range r.remotes.All() {
+		m := fleet.Member{
+			Remote:  fleet.Remote{Name: remote.Name, Labels: remote.Labels, Leaving: remote.Deleting, Consent: remote.Consent},
+			Cluster: remote.Cluster, Barred: !remote.Usable || remote.Consent == "",
+		}
+		members, remotes = append(members, m), append(remotes, m.Remote)
+	}
+	offloads := fleet.Offloads(kept(offloadings.Items, v1alpha1.OffloadingFinalizer), remotes, r.fleet.ClusterID)
+	var pairs []fleet.Pair
+	for _, o := range offloads {
+		pairs = append(pairs, o.Pairs...)
+	}
+	r.fleet.Apply(kept(crossings.Items, v1alpha1.CrossingFinalizer), pairs, members)
+	r.remotes.KindsChanged()
+	r.mu.Lock()
+	r.offloads = offloads
+	r.mu.Unlock()
+	r.changed()
+	return reconcile.Result{}, nil
+}
+
+// kept leaves out the objects that nothing keeps until what they stand for is tidied up.
+func kept[T any, P interface {
+	*T
+	client.Object
+}](items []T, finalizer string) (out []T) {
+	for i := range items {
+		if controllerutil.ContainsFinalizer(P(&items[i]), finalizer) {
+			out = append(out, items[i])
+		}
+	}
+	return out
+}
+
+func (r *reflection) offload(namespace string) (fleet.Offload, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, known := r.offloads[namespace]
+	return o, known
+}
+
+func (r *reflection) remote(name string) *cluster.Cluster {
+	for _, remote := range r.remotes.All() {
+		if remote.Name == name && remote.Usable {
+			return remote.Cluster
+		}
+	}
+	return nil
+}
+
+// changed notes that statuses may have changed.
+func (r *reflection) changed() {
+	select {
+	case r.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// tell has statuses told again, some changes at a time, until ctx ends.
+func (r *reflection) tell(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.dirty:
+		}
+		var crossings v1alpha1.CrossingList
+		var offloadings v1alpha1.NamespaceOffloadingList
+		if r.client.List(ctx, &crossings) == nil && r.client.List(ctx, &offloadings) == nil {
+			for i := range crossings.Items {
+				r.refresh[0].add(client.ObjectKeyFromObject(&crossings.Items[i]))
+			}
+			for i := range offloadings.Items {
+				r.refresh[1].add(client.ObjectKeyFromObject(&offloadings.Items[i]))
+			}
+		}
+		for _, remote := range r.fleet.Names() {
+			r.remotes.Recheck(remote)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(refreshEvery):
+		}
+	}
+}

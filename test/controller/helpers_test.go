@@ -1,0 +1,110 @@
+//go:build unix
+
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"isthmus.dev/isthmus/test/harness"
+)
+
+const (
+	widgets      = "widgets.example.io"
+	crossings    = "crossings.v1alpha1.isthmus.dev"
+	offloadings  = "namespaceoffloadings.v1alpha1.isthmus.dev"
+	remotes      = "remoteclusters.v1alpha1.isthmus.dev"
+	allow        = "isthmus.dev/allow-reflection: 'true'"
+	skip         = "isthmus.dev/skip-reflection: 'true'"
+	selectedName = "namespaceMappingStrategy: SelectedName, remoteNamespaceName: "
+)
+
+// crossing is a Crossing of widgets.
+func crossing(name, more string) string {
+	return fmt.Sprintf("{apiVersion: isthmus.dev/v1alpha1, kind: Crossing, metadata: {name: %s}, spec: {resource: {group: example.io, version: v1, resource: widgets}%s}}", name, more)
+}
+
+func widget(namespace, name, annotations, spec string) string {
+	return fmt.Sprintf("{apiVersion: example.io/v1, kind: Widget, metadata: {name: %s, namespace: %s, annotations: {%s}}, spec: %s}", name, namespace, annotations, spec)
+}
+
+// gone says that an object is there which should not be.
+func gone(m *harness.Member, resource, namespace, name string) error {
+	if m.Get(resource, namespace, name) != nil {
+		return fmt.Errorf("%s %s/%s is still on %s", resource, namespace, name, m.Name())
+	}
+	return nil
+}
+
+func there(m *harness.Member, resource, namespace, name string) error {
+	if m.Get(resource, namespace, name) == nil {
+		return fmt.Errorf("%s %s/%s is not on %s", resource, namespace, name, m.Name())
+	}
+	return nil
+}
+
+// all waits for several checks at once.
+func all(checks ...func() error) func() error {
+	return func() error {
+		var errs []error
+		for _, check := range checks {
+			errs = append(errs, check())
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// is says that a field of an object has another value than expected; nil means that it should not be there.
+func is(obj *unstructured.Unstructured, want any, path ...string) error {
+	if obj == nil {
+		return errors.New("the object is missing")
+	}
+	got, _, err := unstructured.NestedFieldNoCopy(obj.Object, path...)
+	if err != nil {
+		return err
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		return fmt.Errorf("%s of %s %s/%s is %v, expected %v", strings.Join(path, "."), obj.GetKind(), obj.GetNamespace(), obj.GetName(), got, want)
+	}
+	return nil
+}
+
+// condition says that a condition has another status or reason than expected, or lacks a text; an empty expectation is none.
+func condition(obj *unstructured.Unstructured, kind, status, reason, says string) error {
+	if obj == nil {
+		return errors.New("the object is missing")
+	}
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	for _, c := range conditions {
+		c := c.(map[string]any)
+		if c["type"] != kind {
+			continue
+		}
+		if c["status"] != status || reason != "" && c["reason"] != reason || !strings.Contains(fmt.Sprint(c["message"]), says) {
+			return fmt.Errorf("%s of %s %s is %v, %v: %v; expected %s, %s: …%s…", kind, obj.GetKind(), obj.GetName(), c["status"], c["reason"], c["message"], status, reason, says)
+		}
+		if c["observedGeneration"] != obj.GetGeneration() {
+			return fmt.Errorf("%s of %s %s is of generation %v, expected %d", kind, obj.GetKind(), obj.GetName(), c["observedGeneration"], obj.GetGeneration())
+		}
+		return nil
+	}
+	return fmt.Errorf("%s %s has no condition %s: %v", obj.GetKind(), obj.GetName(), kind, conditions)
+}
+
+// rests checks that the Isthmus of a consumer writes nothing on some clusters for a while: neither to what crosses, nor to
+// what says how it stands.
+func rests(t *testing.T, consumer string, members ...*harness.Member) {
+	t.Helper()
+	began := time.Now()
+	time.Sleep(2 * time.Second)
+	for _, m := range members {
+		for _, r := range m.AllWrites(consumer, began) {
+			t.Errorf("a write at rest: %s", r)
+		}
+	}
+}
