@@ -8,7 +8,8 @@
 //	CRD going, gone, another; not served   TestF7_CRDOfTheSourcesGoes, TestF7_ImportsStayWhenTheirCRDGoes, TestS7_TheCRDGoesOnTheSourcesSide
 //	error, pair not ready, not read yet    TestF6_403MissingRights, TestF6_NamespaceTerminatingThenMissing, TestF5_BadConfigurationEndsTheProcess
 //	rule removed, or renamed               TestD5_RemovedRules, TestD5_ImportsOfARemovedRule, TestD5_RenamedRuleRestampsInPlace
-//	namespace pair changed                 TestD2_ChangedNamespacePair, TestD2_ChangedNamespacePairWithoutRBAC
+//	namespace pair changed                 TestD2_ChangedNamespacePair, TestD2_ChangedNamespacePairWithoutRBAC, TestF8_RemovedPairIsHeld,
+//	                                       TestF8_WithdrawnNamespaceIsNotHeld, TestD3_RemovedPairLetsGoOfItsSources
 //	more than half, inferred               TestF8_InferredMassDeletionPauses, TestD2F7F8_TheSourcesClusterIsRestored
 //	terminating, deleted, not selected     TestD2_SettledAlike, TestD1_DeletesAreBoundAndHonourTheTwinsFinalizers, TestS5_DeselectionRemovesTheTwin
 //	back under another UID                 TestD2_SettledAlike, TestD2F7F8_TheSourcesClusterIsRestored

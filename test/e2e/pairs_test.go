@@ -216,3 +216,80 @@ func TestX2_ReferencesFollowANewPair(t *testing.T) {
 	inForce(e, p, 2)
 	e.Eventually(func() error { return is(e.Remote.Get("configmaps", a, "refers"), other+"-"+e.ID, "data", "k") })
 }
+
+// A flow that comes to watch many namespaces one by one changes over to one watch of all where it may, once.
+func TestF2_ManyNamespacesAreWatchedAtOnce(t *testing.T) {
+	t.Parallel()
+	e := harness.New(t)
+	e.Both(harness.WidgetCRD("example.io"))
+	var all []string
+	for i := range 20 {
+		all = append(all, e.Namespace(fmt.Sprintf("n%02d", i)))
+	}
+	seeAll(e)
+	e.GrantRBAC(e.WriteConfig(pairs(all, widgetsWith("statusSync: true"))))
+	p := e.Start(pairs(all[:2], widgetsWith("statusSync: true")))
+	e.GrantRBAC(e.WriteConfig(pairs(all, widgetsWith("statusSync: true"))))
+	makeWidgets(e, all[0], "one")
+	makeWidgets(e, all[1], "one")
+	wide := func(since time.Time) (n int) {
+		for _, r := range lists(e, since, "widgets") {
+			if r.Side == "local" && r.Verb == "watch" && r.ObjectRef.Namespace == "" {
+				n++
+			}
+		}
+		return n
+	}
+	began, before := time.Now(), uidsOf(e, all[0])
+	for i, n := range []int{16, 17, 20} {
+		p.ReconfigureOnly(pairs(all[:n], widgetsWith("statusSync: true")))
+		inForce(e, p, i+1)
+		if n == 16 && wide(began) > 0 {
+			t.Error("all namespaces are watched although they are few")
+		}
+	}
+	e.Eventually(func() error {
+		if n := wide(began); n != 1 {
+			return fmt.Errorf("all namespaces are watched %d times", n)
+		}
+		return nil
+	})
+	p.WaitReady()
+	makeWidgets(e, all[19], "one")
+	stays(e, 300*time.Millisecond, all[0], before)
+	if writes := e.Writes(began); len(writes) != 1 {
+		t.Errorf("expected one write, got %v", writes)
+	}
+}
+
+// Sources that are held lose what holds them when their namespace is taken out while Isthmus runs, and its twins are gone.
+func TestD3_RemovedPairLetsGoOfItsSources(t *testing.T) {
+	t.Parallel()
+	e := harness.New(t)
+	e.Both(harness.WidgetCRD("example.io"))
+	a, b := e.Namespace("a"), e.Namespace("b")
+	entry := widgetsWith("deletionPolicy: Foreground")
+	p := e.Start(pairs([]string{a, b}, entry))
+	makeWidgets(e, a, "one")
+	makeWidgets(e, b, "one", "two")
+	held := func(ns, name string, yes bool) error {
+		if have := len(e.Local.Get(widgets, ns, name).GetFinalizers()) > 0; have != yes {
+			return fmt.Errorf("%s/%s is held: %t", ns, name, have)
+		}
+		return nil
+	}
+	e.Eventually(func() error { return held(b, "one", true) })
+	p.ReconfigureOnly(pairs([]string{a}, entry)) // the rights outlive it
+	inForce(e, p, 1)
+	gone(e, b, "one", "two")
+	e.Eventually(func() error { return held(b, "one", false) })
+	e.Eventually(func() error { return held(b, "two", false) })
+	if err := held(a, "one", true); err != nil {
+		t.Error(err)
+	}
+	ledgerForgets(e, `"`+b+`"`)
+	p.ReconfigureOnly(pairs([]string{a, b}, entry))
+	inForce(e, p, 2)
+	crossed(e, b, "one", "two")
+	e.Eventually(func() error { return held(b, "one", true) })
+}
