@@ -133,9 +133,9 @@ type env struct {
 }
 
 // newEnv starts Remotes with times that fit a test.
-func newEnv(t *testing.T) *env { return newEnvWith(t, nil) }
+func newEnv(t *testing.T, change ...func(*timing)) *env { return newEnvWith(t, nil, change...) }
 
-func newEnvWith(t *testing.T, providers *access.ProviderFile) *env {
+func newEnvWith(t *testing.T, providers *access.ProviderFile, change ...func(*timing)) *env {
 	t.Helper()
 	e := &env{T: t, cp: controlplane.Shared(t, "local"), log: &logs{}, began: time.Now()}
 	definition, err := fs.ReadFile(crd.Files, "isthmus.dev_remoteclusters.yaml")
@@ -152,12 +152,12 @@ func newEnvWith(t *testing.T, providers *access.ProviderFile) *env {
 	}
 	e.kube = kubernetes.NewForConfigOrDie(e.cp.Config())
 	t.Cleanup(e.clean)
-	e.start(scheme, providers)
+	e.start(scheme, providers, change)
 	return e
 }
 
 // start starts Remotes, and stops them when the test ends.
-func (e *env) start(scheme *runtime.Scheme, providers *access.ProviderFile) {
+func (e *env) start(scheme *runtime.Scheme, providers *access.ProviderFile, change []func(*timing)) {
 	kubeconfig, err := e.cp.UserKubeconfig("isthmus")
 	if err != nil {
 		e.Fatal(err)
@@ -190,6 +190,9 @@ func (e *env) start(scheme *runtime.Scheme, providers *access.ProviderFile) {
 	})
 	r.timing.answer, r.timing.idle, r.timing.grace = 3*time.Second, 2*time.Second, time.Second
 	r.timing.retryFirst, r.timing.retryMost = 100*time.Millisecond, time.Second
+	for _, f := range change {
+		f(&r.timing)
+	}
 	if err := r.SetupWithManager(mgr); err != nil {
 		e.Fatal(err)
 	}

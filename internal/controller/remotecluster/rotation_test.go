@@ -102,8 +102,7 @@ func TestOneClusterTwice(t *testing.T) {
 
 // F1: a remote that hangs delays neither another one's connection nor what is told of it.
 func TestF1_HangingRemoteDelaysNoOther(t *testing.T) {
-	e := newEnv(t)
-	e.remotes.timing.answer = patience // it never answers
+	e := newEnv(t, func(t *timing) { t.answer = patience }) // it never answers
 	p := newProxy(t, controlplane.Shared(t, "paris"))
 	p.hang()
 	e.secret("hanging", e.consumer(controlplane.Shared(t, "paris"), "hanging").kubeconfig(server(p.url())))
@@ -130,8 +129,7 @@ func TestF1_HangingRemoteDelaysNoOther(t *testing.T) {
 
 // A single failed request is told of in no condition, and one that lasts is.
 func TestShortFailureIsNotTold(t *testing.T) {
-	e := newEnv(t)
-	e.remotes.timing.grace = 3 * time.Second
+	e := newEnv(t, func(t *timing) { t.grace = 3 * time.Second })
 	paris := controlplane.Shared(t, "paris")
 	p := newProxy(t, paris)
 	e.secret("paris", e.consumer(paris, "short").kubeconfig(server(p.url())))
