@@ -13,7 +13,13 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster/access"
 	"isthmus.dev/isthmus/internal/config"
 )
 
@@ -77,13 +83,37 @@ func TestConfigurationsOfTheDocumentation(t *testing.T) {
 			continue
 		}
 		checked++
-		if _, err := config.Parse(fmt.Sprintf("%s:%d", b.page, b.line), []byte(text)); err != nil {
-			t.Error(err)
+		name := fmt.Sprintf("%s:%d", b.page, b.line)
+		var err error
+		switch {
+		case strings.HasPrefix(text, "apiVersion:"):
+			err = parseObjects(text)
+		case strings.HasPrefix(text, "providers:"):
+			_, err = access.ParseProviders(name, []byte(text))
+		default:
+			_, err = config.Parse(name, []byte(text))
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if checked < 4 {
 		t.Errorf("only %d configurations were found", checked)
 	}
+}
+
+// parseObjects reads Kubernetes objects, strictly.
+func parseObjects(text string) error {
+	scheme := runtime.NewScheme()
+	_ = clientgoscheme.AddToScheme(scheme)
+	_ = v1alpha1.AddToScheme(scheme)
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	for _, object := range strings.Split(text, "\n---\n") {
+		if _, _, err := decoder.Decode([]byte(object), nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Every command line of isthmus in the documentation is one that it accepts.
