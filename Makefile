@@ -1,7 +1,7 @@
 # Isthmus: "make help" says what there is. Everything needs Go, git and make, and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint clauses build krew fuzz generate clean
+.PHONY: help demo test lint clauses build image krew fuzz generate clean
 
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME ?= 30s
@@ -40,6 +40,9 @@ test: ## run all tests: unit, tables, properties, fuzz seeds, and end to end on 
 	@CGO_ENABLED=0 go run ./test/progress build -o bin/plugin ./cmd/isthmus
 	@# What fails by the timing of a busy machine alone passes when it runs again by itself; the last line says which did.
 	@go run ./test/progress test -rerun 4 -p=1 -timeout=40m $(E2E)
+	@echo "The chart, with Helm, whose packages are compiled the first time."
+	@go build -o bin/progress ./test/progress
+	@cd test/chart && ../../bin/progress test -timeout=20m .
 
 lint: ## check formatting, go vet, staticcheck and the repository's own rules
 	@go run ./test/lint
@@ -54,6 +57,9 @@ clauses: ## list the contract's clauses with the tests that prove them
 build: ## build bin/isthmus
 	@go run ./test/progress build -o bin/isthmus ./cmd/isthmus
 	@echo "bin/isthmus"
+
+image: ## build the container image (IMAGE=isthmus:latest BUILDER=docker), with the base images that the Dockerfile names
+	$(or $(BUILDER),docker) build -t $(or $(IMAGE),isthmus:latest) .
 
 krew: ## build the kubectl plugin's archives and its krew manifest (VERSION=v1.2.3 URL=https://…)
 	go run ./config/krew -version "$(VERSION)" -url "$(URL)"

@@ -22,6 +22,7 @@ import (
 type rbacFlags struct {
 	config, side, user, serviceAccount, namespace, instance, name, kubeconfig, format string
 	leaderElect                                                                       bool
+	controller                                                                        controllerFlags
 }
 
 // The formats.
@@ -33,16 +34,20 @@ const (
 func newRBACCommand() *cobra.Command {
 	var f rbacFlags
 	cmd := &cobra.Command{
-		Use:   "rbac --config FILE --side local|remote | --format vcluster",
-		Short: "Print the least roles that the rules of a configuration file need",
+		Use:   "rbac --config FILE --side local|remote | --config FILE --format vcluster | --crossings FILE --side local|remote",
+		Short: "Print the least roles that the rules of a configuration file need, or Crossings",
 		Long: `Print the Roles and ClusterRoles that the rules of a configuration file need on one side, and no more, with their
 bindings. Rules that stay in namespaces that can be listed get Roles there; these namespaces must exist.
 
 With --format vcluster, print instead the part of a vcluster.yaml that gives the same to a plugin of vCluster on the
-host. The file may be a vcluster.yaml or a plugin's configuration by itself.`,
+host. The file may be a vcluster.yaml or a plugin's configuration by itself.
+
+With --crossings, print what isthmus controller needs for the Crossings among some manifests. On the remote side that is
+for a cluster that gives no namespaces on request: one that does grants what its Consumer allows.`,
 		Example: `  isthmus rbac --config sync.yaml --side local | kubectl apply -f -
   isthmus rbac --config sync.yaml --side remote --subject-user tenant-42 | kubectl --context host apply -f -
-  isthmus rbac --config vcluster.yaml --format vcluster > rbac.yaml`,
+  isthmus rbac --config vcluster.yaml --format vcluster > rbac.yaml
+  kubectl get crossings -o yaml | isthmus rbac --crossings - --side local`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -57,7 +62,12 @@ host. The file may be a vcluster.yaml or a plugin's configuration by itself.`,
 	flags.StringVar(&f.name, "name", "", "the name of the roles, to tell apart those of several Isthmuses that share a cluster (default isthmus-INSTANCE-SIDE)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "look the resources' names up in this kubeconfig's cluster; without it they are guessed from the kinds")
 	flags.StringVar(&f.format, "format", formatManifests, "what to print: manifests to apply, or vcluster for a part of a vcluster.yaml")
+	f.controller.add(flags)
 	cmd.MarkFlagsMutuallyExclusive("subject-user", "subject-serviceaccount")
+	cmd.MarkFlagsMutuallyExclusive("config", "crossings")
+	for _, flag := range []string{"format", "kubeconfig"} { // Crossings name resources, not kinds
+		cmd.MarkFlagsMutuallyExclusive(flag, "crossings")
+	}
 	return cmd
 }
 
@@ -65,6 +75,12 @@ func (f rbacFlags) run(cmd *cobra.Command) error {
 	options, err := f.options()
 	if err != nil {
 		return usageError(cmd, err)
+	}
+	if f.controller.crossings != "" {
+		if !cmd.Flags().Changed("instance") {
+			options.Instance = controllerInstance
+		}
+		return f.controller.print(cmd, options)
 	}
 	c, err := config.Load(f.config)
 	if err != nil {
@@ -140,8 +156,11 @@ func (f rbacFlags) printPlugin(cmd *cobra.Command, c *config.Config, o rbac.Opti
 // options checks the flags.
 func (f rbacFlags) options() (rbac.Options, error) {
 	o := rbac.Options{Side: rbac.Side(f.side), Namespace: f.namespace, Instance: f.instance, Name: f.name, LeaderElect: f.leaderElect, Subject: rbac.Subject{User: f.user}}
-	if f.config == "" {
-		return o, errors.New("--config is missing: expected the configuration file")
+	if f.config == "" && f.controller.crossings == "" {
+		return o, errors.New("--config is missing: expected the configuration file, or --crossings")
+	}
+	if err := f.controller.check(); err != nil {
+		return o, err
 	}
 	switch {
 	case f.format != formatManifests && f.format != formatVCluster:

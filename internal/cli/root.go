@@ -45,6 +45,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
 	root.AddCommand(
 		newAdoptCommand(),
+		newCRDsCommand(),
 		newExplainCommand(),
 		newPlanCommand(),
 		newRBACCommand(),
@@ -53,6 +54,7 @@ func newRootCommand() *cobra.Command {
 		newSyncCommand(), newControllerCommand(),
 		newValidateCommand(),
 		newVersionCommand(),
+		newWindDownCommand(),
 	)
 	return root
 }
