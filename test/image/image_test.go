@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package image tests the image of the vCluster plugin without a container engine: what its Dockerfile builds and copies,
-// and that vCluster finds and starts it.
+// Package image tests the images without a container engine: what the Dockerfile builds and copies, and that vCluster finds
+// and starts its plugin.
 package image
 
 import (
@@ -18,16 +18,30 @@ import (
 
 const root = "../.."
 
-// instructions reads the Dockerfile: its instructions without comments, a line each.
-func instructions(t *testing.T) []string {
+// The stages of the Dockerfile that are images.
+const (
+	plugin     = "vcluster-plugin"
+	controller = "isthmus"
+)
+
+// instructions reads the Dockerfile: the instructions of one image's stage, of the stage that builds, and what is before
+// all stages, without comments, a line each.
+func instructions(t *testing.T, stage string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "build/vcluster-plugin/Dockerfile"))
+	text, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
+	current := ""
 	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", "")) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if _, name, named := strings.Cut(line, " AS "); named && strings.HasPrefix(line, "FROM ") {
+			current = name
+		}
+		if current == "" || current == "build" || current == stage {
 			lines = append(lines, line)
 		}
 	}
@@ -67,7 +81,7 @@ func run(t *testing.T, dir, input, name string, args ...string) string {
 // F5: the image's binary needs nothing of the container that vCluster copies it to, and answers vCluster there, also when
 // neither cluster does.
 func TestF5_TheImageOfThePlugin(t *testing.T) {
-	lines := instructions(t)
+	lines := instructions(t, plugin)
 	dir := t.TempDir()
 	build := only(t, lines, `RUN (.* go build .*)`)[0]
 	copied := only(t, lines, `COPY --from=build (\S+) (\S+)`)
@@ -125,7 +139,7 @@ func TestF5_TheImageOfThePlugin(t *testing.T) {
 
 // The image is made with the Go version of the module, has what the init container runs, and runs as nobody in particular.
 func TestImageBases(t *testing.T) {
-	lines := instructions(t)
+	lines := instructions(t, plugin)
 	module, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +148,8 @@ func TestImageBases(t *testing.T) {
 	if version := only(t, lines, `ARG GO=golang:(\S+)`)[0]; language == nil || version != string(language[1]) {
 		t.Errorf("it is built with Go %s, and go.mod wants %s", version, language)
 	}
-	only(t, lines, `ARG BASE=busybox:stable`) // has sh and cp
+	only(t, lines, `ARG PLUGIN_BASE=busybox:stable`) // has sh and cp
+	only(t, lines, `FROM \$\{PLUGIN_BASE\} AS vcluster-plugin`)
 	only(t, lines, `USER ([1-9]\d*)`)
 	ignored, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
 	if err != nil {
@@ -144,5 +159,25 @@ func TestImageBases(t *testing.T) {
 		if strings.Contains(string(ignored), needed) {
 			t.Errorf("%s does not reach the build: %s", needed, ignored)
 		}
+	}
+}
+
+// The controller's image holds what is built and nothing to log in with, and runs as nobody in particular; the chart's pods
+// insist on that.
+func TestImageOfTheController(t *testing.T) {
+	lines := instructions(t, controller)
+	only(t, lines, `ARG BASE=scratch`)
+	only(t, lines, `FROM \$\{BASE\} AS isthmus`)
+	built := only(t, lines, `COPY --from=build (/isthmus) (/isthmus)`)
+	only(t, lines, `RUN .* go build .* -o `+built[0]+` .*`)
+	only(t, lines, `ENTRYPOINT \["`+built[1]+`"\]`)
+	only(t, lines, `USER ([1-9]\d*):([1-9]\d*)`)
+	text, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// docker build without --target makes the last stage.
+	if stages := regexp.MustCompile(`(?m)^FROM .* AS (\S+)$`).FindAllStringSubmatch(string(text), -1); len(stages) == 0 || stages[len(stages)-1][1] != controller {
+		t.Errorf("the last stage is not the controller's: %q", stages)
 	}
 }
