@@ -78,3 +78,37 @@ func TestS1_RightsOfTheChartAreThoseOfItsCrossings(t *testing.T) {
 		})
 	}
 }
+
+// The rights of a provider in the chart are exactly those that its Consumers take.
+func TestS1_RightsOfTheChartAreThoseOfItsConsumers(t *testing.T) {
+	const rest = ", subject: {kind: User, name: a}, namespaces: {patterns: ['*']}}\n"
+	for i, consumers := range [][]string{
+		nil,
+		{"{name: a, resources: [{resources: [configmaps, secrets]}]" + rest},
+		{"{name: a, resources: [{resources: [configmaps], access: Read}, {group: example.io, resources: [widgets, gadgets], access: Write}]" + rest},
+		{"{name: a, resources: [{group: example.io, resources: ['*']}, {group: apps, resources: [deployments]}]" + rest, "{name: b, resources: [{group: networking.k8s.io, resources: [ingresses]}, {group: example.io, resources: [widgets], access: Read}]" + rest},
+	} {
+		text := fmt.Sprintf("replicas: 1\ninstance: i%d\nleaderElection: {enabled: %t}\noffloading: {enabled: false}\nprovider:\n  enabled: true\n  consumers:\n", i, i%2 == 0)
+		for _, consumer := range consumers {
+			text += "  - " + consumer
+		}
+		if len(consumers) == 0 {
+			text += "    []\n"
+		}
+		t.Run(fmt.Sprint(consumers), func(t *testing.T) {
+			manifests, err := render(t, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects := objectsIn(t, manifests)
+			var allowed []v1alpha1.AllowedResources
+			for _, c := range fromObjects[v1alpha1.Consumer](t, ofKind(objects, "Consumer")) {
+				allowed = append(allowed, c.Spec.Resources...)
+			}
+			want := rbac.Provider(rbac.ProviderOptions{Resources: allowed, Instance: fmt.Sprint("i", i), Namespace: namespace, LeaderElect: i%2 == 0})
+			if diff := cmp.Diff(grantsOf(t, unstructuredOf(t, want)), grantsOf(t, ofTheController(objects)), cmp.AllowUnexported(grant{})); diff != "" {
+				t.Errorf("-needed +rendered:\n%s", diff)
+			}
+		})
+	}
+}
