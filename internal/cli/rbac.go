@@ -34,7 +34,7 @@ const (
 func newRBACCommand() *cobra.Command {
 	var f rbacFlags
 	cmd := &cobra.Command{
-		Use:   "rbac --config FILE --side local|remote | --config FILE --format vcluster | --crossings FILE --side local|remote",
+		Use:   "rbac --config FILE --side local|remote | --config FILE --format vcluster | --crossings FILE --side local|remote | --consumers FILE --side provider",
 		Short: "Print the least roles that the rules of a configuration file need, or Crossings",
 		Long: `Print the Roles and ClusterRoles that the rules of a configuration file need on one side, and no more, with their
 bindings. Rules that stay in namespaces that can be listed get Roles there; these namespaces must exist.
@@ -43,7 +43,8 @@ With --format vcluster, print instead the part of a vcluster.yaml that gives the
 host. The file may be a vcluster.yaml or a plugin's configuration by itself.
 
 With --crossings, print what isthmus controller needs for the Crossings among some manifests. On the remote side that is
-for a cluster that gives no namespaces on request: one that does grants what its Consumer allows.`,
+for a cluster that gives no namespaces on request: one that does grants what its Consumer allows. What the controller of such a
+provider needs itself is printed with --consumers.`,
 		Example: `  isthmus rbac --config sync.yaml --side local | kubectl apply -f -
   isthmus rbac --config sync.yaml --side remote --subject-user tenant-42 | kubectl --context host apply -f -
   isthmus rbac --config vcluster.yaml --format vcluster > rbac.yaml
@@ -53,7 +54,7 @@ for a cluster that gives no namespaces on request: one that does grants what its
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "the configuration file (required)")
-	flags.StringVar(&f.side, "side", "", "the cluster to print roles for: local, where the sources are, or remote (required)")
+	flags.StringVar(&f.side, "side", "", "the cluster to print roles for: local, where the sources are, remote, or provider, with --consumers (required)")
 	flags.StringVar(&f.user, "subject-user", "", "the user who gets the roles")
 	flags.StringVar(&f.serviceAccount, "subject-serviceaccount", "isthmus-system/isthmus", "the service account that gets the roles, as NAMESPACE/NAME")
 	flags.StringVar(&f.namespace, "namespace", "isthmus-system", "the namespace of Isthmus's own objects on the local side")
@@ -64,9 +65,10 @@ for a cluster that gives no namespaces on request: one that does grants what its
 	flags.StringVar(&f.format, "format", formatManifests, "what to print: manifests to apply, or vcluster for a part of a vcluster.yaml")
 	f.controller.add(flags)
 	cmd.MarkFlagsMutuallyExclusive("subject-user", "subject-serviceaccount")
-	cmd.MarkFlagsMutuallyExclusive("config", "crossings")
-	for _, flag := range []string{"format", "kubeconfig"} { // Crossings name resources, not kinds
+	cmd.MarkFlagsMutuallyExclusive("config", "crossings", "consumers")
+	for _, flag := range []string{"format", "kubeconfig"} { // Crossings and Consumers name resources, not kinds
 		cmd.MarkFlagsMutuallyExclusive(flag, "crossings")
+		cmd.MarkFlagsMutuallyExclusive(flag, "consumers")
 	}
 	return cmd
 }
@@ -76,7 +78,7 @@ func (f rbacFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return usageError(cmd, err)
 	}
-	if f.controller.crossings != "" {
+	if f.controller.asked() {
 		if !cmd.Flags().Changed("instance") {
 			options.Instance = controllerInstance
 		}
@@ -156,10 +158,10 @@ func (f rbacFlags) printPlugin(cmd *cobra.Command, c *config.Config, o rbac.Opti
 // options checks the flags.
 func (f rbacFlags) options() (rbac.Options, error) {
 	o := rbac.Options{Side: rbac.Side(f.side), Namespace: f.namespace, Instance: f.instance, Name: f.name, LeaderElect: f.leaderElect, Subject: rbac.Subject{User: f.user}}
-	if f.config == "" && f.controller.crossings == "" {
-		return o, errors.New("--config is missing: expected the configuration file, or --crossings")
+	if f.config == "" && !f.controller.asked() {
+		return o, errors.New("--config is missing: expected the configuration file, or --crossings or --consumers")
 	}
-	if err := f.controller.check(); err != nil {
+	if err := f.controller.check(f.side); err != nil {
 		return o, err
 	}
 	switch {
@@ -170,7 +172,7 @@ func (f rbacFlags) options() (rbac.Options, error) {
 	case f.format == formatVCluster:
 		o.Side = rbac.Remote
 	}
-	if o.Side != rbac.Local && o.Side != rbac.Remote {
+	if o.Side != rbac.Local && o.Side != rbac.Remote && f.controller.consumers == "" {
 		return o, fmt.Errorf("--side %q: expected local or remote", f.side)
 	}
 	for flag, value := range map[string]string{"--namespace": f.namespace, "--instance": f.instance} {

@@ -19,29 +19,43 @@ import (
 // controllerInstance is the instance of isthmus controller where nothing else is said.
 const controllerInstance = "controller"
 
+// sideProvider is the third side of isthmus rbac: a cluster that gives namespaces to consumers.
+const sideProvider = "provider"
+
 // controllerFlags are the flags of isthmus rbac about controller mode.
 type controllerFlags struct {
 	crossings       string
+	consumers       string
 	clusterProfiles bool
 	liqo            bool
 }
 
 func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.crossings, "crossings", "", "print what isthmus controller needs for the Crossings among these manifests; - reads standard input")
+	flags.StringVar(&f.consumers, "consumers", "", "print what isthmus controller --controllers=tenancy needs for the Consumers among these manifests; - reads standard input")
 	flags.BoolVar(&f.clusterProfiles, "clusterprofiles", false, "with --crossings, add the right to read ClusterProfiles")
 	flags.BoolVar(&f.liqo, "liqo", false, "with --crossings, add the right to read Liqo's NamespaceMaps, for --namespace-source=liqo")
 }
 
-func (f *controllerFlags) check() error {
-	if f.crossings == "" && (f.clusterProfiles || f.liqo) {
+// asked reports whether the roles are those of controller mode.
+func (f *controllerFlags) asked() bool { return f.crossings != "" || f.consumers != "" }
+
+func (f *controllerFlags) check(side string) error {
+	switch {
+	case f.crossings == "" && (f.clusterProfiles || f.liqo):
 		return errors.New("--clusterprofiles and --liqo are about --crossings: expected it, too")
+	case (f.consumers != "") != (side == sideProvider):
+		return fmt.Errorf("--side %q: --consumers goes with --side provider, and with it alone", side)
 	}
 	return nil
 }
 
 // print prints the roles. The options are those of all roles; the rest is in the flags.
 func (f *controllerFlags) print(cmd *cobra.Command, o rbac.Options) error {
-	crossings, err := f.read(cmd.InOrStdin())
+	if f.consumers != "" {
+		return f.printProvider(cmd, o)
+	}
+	crossings, err := read[v1alpha1.Crossing](cmd.InOrStdin(), f.crossings, "Crossing")
 	if err != nil {
 		return err
 	}
@@ -59,18 +73,35 @@ func (f *controllerFlags) print(cmd *cobra.Command, o rbac.Options) error {
 	return rbac.Print(cmd.OutOrStdout(), comments, objects)
 }
 
-// read returns the Crossings among the manifests, in lists too; other kinds are left out.
-func (f *controllerFlags) read(stdin io.Reader) ([]v1alpha1.Crossing, error) {
+// printProvider prints the roles of a provider.
+func (f *controllerFlags) printProvider(cmd *cobra.Command, o rbac.Options) error {
+	consumers, err := read[v1alpha1.Consumer](cmd.InOrStdin(), f.consumers, "Consumer")
+	if err != nil {
+		return err
+	}
+	var allowed []v1alpha1.AllowedResources
+	for _, c := range consumers {
+		allowed = append(allowed, c.Spec.Resources...)
+	}
+	objects := rbac.Provider(rbac.ProviderOptions{
+		Resources: allowed, Instance: o.Instance, Name: o.Name, Namespace: o.Namespace, LeaderElect: o.LeaderElect, Subject: o.Subject,
+	})
+	comments := []string{fmt.Sprintf("What isthmus controller needs on a provider for %s: it hands out only what it holds.", count(len(consumers), "Consumer"))}
+	return rbac.Print(cmd.OutOrStdout(), comments, objects)
+}
+
+// read returns the objects of a kind of ours among manifests, in lists too; other kinds are left out. The path - is standard
+// input.
+func read[T any](stdin io.Reader, path, kind string) (found []T, err error) {
 	in := stdin
-	if f.crossings != "-" {
-		file, err := os.Open(f.crossings)
+	if path != "-" {
+		file, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("reading --crossings: %w", err)
+			return nil, fmt.Errorf("reading manifests: %w", err)
 		}
 		defer file.Close()
 		in = file
 	}
-	var found []v1alpha1.Crossing
 	documents := yaml.NewYAMLOrJSONDecoder(in, 4096)
 	for n := 1; ; n++ {
 		var document json.RawMessage
@@ -79,38 +110,35 @@ func (f *controllerFlags) read(stdin io.Reader) ([]v1alpha1.Crossing, error) {
 			return found, nil
 		}
 		if err == nil {
-			err = crossingsIn(document, &found)
+			found, err = pick(found, document, kind)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading %s, document %d: %w", f.crossings, n, err)
+			return nil, fmt.Errorf("reading %s, document %d: %w", path, n, err)
 		}
 	}
 }
 
-// crossingsIn appends the Crossings of a document.
-func crossingsIn(document json.RawMessage, found *[]v1alpha1.Crossing) error {
+// pick appends the objects of a kind of ours in a document.
+func pick[T any](found []T, document json.RawMessage, kind string) ([]T, error) {
 	var object struct {
 		metav1.TypeMeta `json:",inline"`
 		Items           []json.RawMessage `json:"items"`
 	}
 	if len(document) == 0 {
-		return nil
+		return found, nil
 	}
-	if err := json.Unmarshal(document, &object); err != nil {
-		return err
-	}
+	err := json.Unmarshal(document, &object)
 	for _, item := range object.Items {
-		if err := crossingsIn(item, found); err != nil {
-			return err
+		if err == nil {
+			found, err = pick(found, item, kind)
 		}
 	}
-	if object.GroupVersionKind() != v1alpha1.GroupVersion.WithKind("Crossing") {
-		return nil
+	if err != nil || object.GroupVersionKind() != v1alpha1.GroupVersion.WithKind(kind) {
+		return found, err
 	}
-	var c v1alpha1.Crossing
-	if err := json.Unmarshal(document, &c); err != nil {
-		return err
+	var one T
+	if err := json.Unmarshal(document, &one); err != nil {
+		return nil, err
 	}
-	*found = append(*found, c)
-	return nil
+	return append(found, one), nil
 }

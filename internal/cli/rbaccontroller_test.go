@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+const someManifests = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: other}
+spec: {selector: {matchLabels: {a: b}}}
+---
+apiVersion: isthmus.dev/v1alpha1
+kind: Crossing
+metadata: {name: widgets}
+spec: {resource: {group: example.io, version: v1, resource: widgets}}
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: isthmus.dev/v1alpha1
+  kind: Crossing
+  metadata: {name: services}
+  spec: {resource: {version: v1, resource: services}, status: {return: false}}
+- apiVersion: isthmus.dev/v1alpha1
+  kind: Consumer
+  metadata: {name: a}
+  spec: {subject: {kind: User, name: a}, resources: [{resources: [endpoints]}], namespaces: {patterns: [a]}}
+`
+
+func TestRBACOfManifests(t *testing.T) {
+	path := write(t, "manifests.yaml", someManifests)
+	tests := []struct {
+		args       string
+		has, hasNo []string
+	}{
+		{"--crossings FILE --side local", []string{"for 2 Crossings", "- widgets\n", "- widgets/status\n", "- services\n", "name: isthmus-controller-local", "- secrets\n"}, []string{"services/status", "endpoints", "deployments", "clusterprofiles", "leases"}},
+		{"--crossings FILE --side local --clusterprofiles --liqo --leader-elect --instance two", []string{"- clusterprofiles\n", "- namespacemaps\n", "- leases\n", "name: isthmus-two-local"}, nil},
+		{"--crossings FILE --side remote", []string{"- widgets\n", "- namespaces\n", "gives no namespaces on request"}, []string{"secrets", "remoteclusters"}},
+		{"--consumers FILE --side provider", []string{"for 1 Consumer:", "- endpoints\n", "name: isthmus-controller-tenancy", "- namespacerequests\n"}, []string{"widgets"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			out, err := run(append([]string{"rbac"}, strings.Fields(strings.ReplaceAll(tt.args, "FILE", path))...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tt.has {
+				if !strings.Contains(out, want) {
+					t.Errorf("no %q in:\n%s", want, out)
+				}
+			}
+			for _, no := range tt.hasNo {
+				if strings.Contains(out, no) {
+					t.Errorf("%q in:\n%s", no, out)
+				}
+			}
+		})
+	}
+}
+
+func TestCommandsOfControllerModeRefuseWhatTheyCannotUse(t *testing.T) {
+	bad := write(t, "bad.yaml", "apiVersion: isthmus.dev/v1alpha1\nkind: Crossing\nmetadata: {name: w}\nspec: {resource: {version: v1, resource: '*'}}\n")
+	for args, want := range map[string]string{
+		"rbac --side local":                              "--crossings or --consumers",
+		"rbac --crossings a --consumers b --side local":  "[config crossings consumers]",
+		"rbac --crossings a --config b --side local":     "[config crossings consumers]",
+		"rbac --crossings a --side provider":             "--consumers goes with --side provider",
+		"rbac --consumers a --side local":                "--consumers goes with --side provider",
+		"rbac --config a --side local --liqo":            "are about --crossings",
+		"rbac --crossings " + bad + "/none --side local": "reading manifests",
+		"rbac --crossings " + bad + " --side local":      `the Crossing "w": spec.resource.resource "*"`,
+		"wind-down":                                         "expected at least one KIND",
+		"wind-down pods":                                    `KIND "pods": expected one of crossings, namespaceoffloadings, remoteclusters, consumers`,
+		"wind-down crossings --others=Strip":                "expected Refuse, Leave or Delete",
+		"wind-down crossings --selector=a=b=c":              "--selector",
+		"wind-down crossings --kubeconfig=" + bad + "/none": "none",
+		"crds --apply --kubeconfig=" + bad + "/none":        "none",
+	} {
+		if _, err := run(strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, expected %q", args, err, want)
+		}
+	}
+	if out, err := run("crds"); err != nil || strings.Count(out, "kind: CustomResourceDefinition\n") != 5 {
+		t.Errorf("crds: %v, %d definitions", err, strings.Count(out, "kind: CustomResourceDefinition\n"))
+	}
+}
