@@ -29,10 +29,6 @@ offloading:
   - {name: provider, access: {kubeconfigSecretRef: {name: provider}}}
 `
 
-const twoKinds = oneKind + `
-metrics: {dashboard: {enabled: true}}
-`
-
 // start makes a cluster, Helm for it, and the stand-in for its kubelets.
 func start(t *testing.T) (dynamic.Interface, *helm, *kubelet) {
 	t.Helper()
@@ -109,6 +105,13 @@ func TestD5_TheChartWindsDownBeforeRightsGo(t *testing.T) {
 		t.Fatalf("no Crossing after the install: %v", before)
 	}
 
+	// An upgrade brings the CRDs to what the image has.
+	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	old := `[{"op":"remove","path":"/spec/versions/0/additionalPrinterColumns"}]`
+	if _, err := definitions.Patch(t.Context(), "crossings.isthmus.dev", types.JSONPatchType, []byte(old), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
 	const added = "    - {group: example.io, version: v1, resource: widgets, workers: 4, type: DenyList}\n"
 	more := strings.Replace(oneKind, "  remoteClusters:", added+"  remoteClusters:", 1)
 	if err := helm.upgrade(t.Context(), more); err != nil {
@@ -124,6 +127,14 @@ func TestD5_TheChartWindsDownBeforeRightsGo(t *testing.T) {
 	if diff := cmp.Diff([]string{"clusterrolebindings/isthmus:crossing:widgets.example.io", "clusterroles/isthmus:crossing:widgets.example.io", "crossings/widgets.example.io"}, slices.Sorted(maps.Keys(after))); diff != "" {
 		t.Errorf("new objects: -want +got:\n%s", diff)
 	}
+	definition, err := definitions.Get(t.Context(), "crossings.isthmus.dev", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := definition.Object["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+	if columns, _ := version["additionalPrinterColumns"].([]any); len(columns) == 0 {
+		t.Error("the upgrade left an old CRD as it was")
+	}
 	widgets, err := client.Resource(crossings).Get(t.Context(), "widgets.example.io", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -133,11 +144,24 @@ func TestD5_TheChartWindsDownBeforeRightsGo(t *testing.T) {
 		t.Errorf("the entry's Crossing: %v", spec)
 	}
 
-	// The kind is removed again: its rights stay as long as the Crossing does.
+	// The kind is removed again, and does not wind down in time: the upgrade fails with what to do, and its rights stay.
 	letGo := hold(t, client, "widgets.example.io")
+	if err := helm.upgrade(t.Context(), oneKind+"uninstall: {timeout: 3s}\n"); err == nil {
+		t.Error("the upgrade did not wait for the Crossing that it removes")
+	}
+	for _, want := range []string{"crossings.isthmus.dev/widgets.example.io waits for its finalizers: isthmus.dev/crossing", "kubectl annotate crossings.isthmus.dev NAME isthmus.dev/release=true"} {
+		if !strings.Contains(kubelet.log(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, kubelet.log())
+		}
+	}
+	if _, still := released(t, client)["clusterroles/isthmus:crossing:widgets.example.io"]; !still {
+		t.Error("the failed upgrade took the rights away")
+	}
+
+	// With more time it does, and the rights stay as long as the Crossing.
 	done := make(chan error, 1)
 	go func() { done <- helm.upgrade(t.Context(), oneKind) }()
-	terminating(t, client, "widgets.example.io")
+	eventually(t, "the Job of the upgrade waits", func() bool { return strings.Count(kubelet.log(), "widgets.example.io: waits for") > 1 })
 	if _, still := released(t, client)["clusterroles/isthmus:crossing:widgets.example.io"]; !still {
 		t.Error("the rights were gone before the Crossing")
 	}
