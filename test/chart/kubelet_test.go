@@ -15,14 +15,15 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"isthmus.dev/isthmus/internal/controlplane"
 )
 
-// kubelet stands in for nodes: what a Job's pod would run, it runs as a process of this machine, with the Job's arguments and the rights
-// of its ServiceAccount, and tells how it ended in the Job's status.
+// kubelet stands in for nodes: what a pod would run, it runs as a process of this machine, with the pod's arguments and the
+// rights of its ServiceAccount. How a Job ended it tells in the Job's status.
 type kubelet struct {
 	cluster *controlplane.Cluster
 	client  kubernetes.Interface
@@ -102,7 +103,7 @@ func runKubelet(t *testing.T, cluster *controlplane.Cluster) *kubelet {
 		cancel()
 		running.Wait()
 		if t.Failed() {
-			t.Logf("Jobs:\n%s", k.log())
+			t.Logf("Processes:\n%s", k.log())
 		}
 	})
 	return k
@@ -121,9 +122,7 @@ func (k *kubelet) run(ctx context.Context, job *batchv1.Job) {
 		if err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(ctx, path, append(pod.Containers[0].Args, "--kubeconfig="+kubeconfig)...)
-		cmd.Stdout, cmd.Stderr = k, k
-		return cmd.Run()
+		return k.command(ctx, path, append(pod.Containers[0].Args, "--kubeconfig="+kubeconfig)).Run()
 	}()
 	if ctx.Err() != nil {
 		return
@@ -134,6 +133,54 @@ func (k *kubelet) run(ctx context.Context, job *batchv1.Job) {
 	if err := k.finish(ctx, job.Name, started, err == nil); err != nil {
 		fmt.Fprintf(k, "Job %s: telling its end: %v\n", job.Name, err)
 	}
+}
+
+// command is a process that is told to stop, and then killed, when ctx ends.
+func (k *kubelet) command(ctx context.Context, path string, args []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdout, cmd.Stderr = k, k
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// runDeployment runs one pod of a Deployment, from now until the Deployment is gone or the test ends. It listens on a free port.
+func (k *kubelet) runDeployment(t *testing.T, name string) {
+	t.Helper()
+	deployment, err := k.client.AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := deployment.Spec.Template.Spec
+	kubeconfig, err := k.cluster.ServiceAccountKubeconfig(t.Context(), namespace, pod.ServiceAccountName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := k.command(ctx, path, append(pod.Containers[0].Args, "--kubeconfig="+kubeconfig, "--listen=127.0.0.1:0"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
+	go func() {
+		for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+			if _, err := k.client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+				cancel()
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
 }
 
 // finish writes what the Job controller would.
