@@ -180,7 +180,7 @@ func (c *Controller) Ready() (notes []string, err error) {
 		return nil, fmt.Errorf("the local cluster is not reached: %w", h.Err)
 	}
 	if r != nil {
-		for _, s := range r.fleet.Status(c.Version) {
+		for _, s := range r.status(c.Version) {
 			if !s.Ready {
 				reason, _, _ := strings.Cut(s.Reason, "\n")
 				notes = append(notes, fmt.Sprintf("remote %s: %s", s.RemoteID, reason))

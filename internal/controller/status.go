@@ -1,6 +1,9 @@
 package controller
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"time"
 
 	"isthmus.dev/isthmus/internal/engine"
@@ -19,6 +22,8 @@ type Status struct {
 	Reason      string        `json:"reason,omitempty"`
 	Election    *leader.State `json:"election,omitempty"`
 	Controllers []string      `json:"controllers"`
+	// Refused says, by Crossing, what is wrong with it, so that it carries nothing.
+	Refused map[string]string `json:"refused,omitempty"`
 	// Remotes are how what runs for each remote stands, sorted by remote.
 	Remotes []engine.Status `json:"remotes"`
 }
@@ -41,7 +46,27 @@ func (c *Controller) Status() Status {
 	r := c.reflection
 	c.mu.Unlock()
 	if r != nil {
-		s.Remotes = r.fleet.Status(c.Version)
+		s.Refused, s.Remotes = r.fleet.Refused(), r.status(c.Version)
 	}
 	return s
+}
+
+// status returns how each remote stands: what runs for it, or why nothing does.
+func (r *reflection) status(version string) []engine.Status {
+	all := r.fleet.Status(version)
+	for _, remote := range r.remotes.All() {
+		if slices.ContainsFunc(all, func(s engine.Status) bool { return s.RemoteID == remote.Name }) {
+			continue
+		}
+		reason := fmt.Sprintf("its RemoteCluster can't be used: %s: %s", remote.Reason, remote.Message)
+		if remote.Usable {
+			reason = "it was not asked yet who makes namespaces there"
+		}
+		all = append(all, engine.Status{
+			Version: engine.StatusVersion, Isthmus: version, ClusterID: r.fleet.ClusterID, RemoteID: remote.Name, Instance: r.fleet.Instance,
+			Time: time.Now(), Reason: reason, Rules: []engine.RuleStatus{},
+		})
+	}
+	slices.SortFunc(all, func(a, b engine.Status) int { return cmp.Compare(a.RemoteID, b.RemoteID) })
+	return all
 }

@@ -50,8 +50,22 @@ type Output struct {
 	Wanted map[string][]v1alpha1.RequestedResource
 }
 
+// refused says, by Crossing, what is wrong with those that carry nothing.
+func (o Output) refused() map[string]string {
+	refused := map[string]string{}
+	for name, outcome := range o.Crossings {
+		if outcome.Err != nil {
+			refused[name] = outcome.Err.Error()
+		}
+	}
+	return refused
+}
+
 // Outcome is what a Crossing came to.
 type Outcome struct {
+	// Resource and Direction are the Crossing's own.
+	Resource  schema.GroupVersionResource
+	Direction boundary.Direction
 	// Err says what is wrong with the Crossing, so that it carries nothing; nil: nothing.
 	Err error
 	// Remotes are those that it holds for, sorted.
@@ -79,7 +93,7 @@ func Compile(in Input) Output {
 	var sound []*v1alpha1.Crossing
 	for i := range crossings {
 		c := &crossings[i]
-		outcome := Outcome{Kinds: map[string]Kind{}, Unserved: map[string]error{}}
+		outcome := Outcome{Resource: resourceOf(c), Direction: boundary.Direction(c.Spec.Direction), Kinds: map[string]Kind{}, Unserved: map[string]error{}}
 		selector, err := selectorOf(c.Spec.RemoteSelector)
 		if err == nil {
 			_, err = compileRule(c, "Kind", false) // whatever its kind is called

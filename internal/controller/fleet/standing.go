@@ -182,6 +182,13 @@ func listed(resources []v1alpha1.RequestedResource) (text string) {
 	return text
 }
 
+// Refused says, by Crossing, what is wrong with those that carry nothing.
+func (f *Fleet) Refused() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.outcome.refused()
+}
+
 // Status returns how each remote's engine stands; version is that of the program.
 func (f *Fleet) Status(version string) []engine.Status {
 	all := []engine.Status{}
@@ -191,8 +198,25 @@ func (f *Fleet) Status(version string) []engine.Status {
 			if err := s.fault(); err != nil {
 				one.Ready, one.Reason = false, err.Error()
 			}
+			one.Rules = append(one.Rules, f.unserved(name)...)
 			all = append(all, one)
 		}
 	}
 	return all
+}
+
+// unserved returns how the Crossings stand that have no rule on a remote yet.
+func (f *Fleet) unserved(remote string) (rules []engine.RuleStatus) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(f.outcome.Crossings)) {
+		outcome := f.outcome.Crossings[name]
+		if err := outcome.Unserved[remote]; err != nil {
+			rules = append(rules, engine.RuleStatus{
+				Name: name, Kind: outcome.Resource.Resource, Group: outcome.Resource.Group, Direction: outcome.Direction,
+				Reason: err.Error(), Objects: map[string]int{},
+			})
+		}
+	}
+	return rules
 }

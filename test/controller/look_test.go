@@ -1,0 +1,75 @@
+//go:build unix
+
+package controller
+
+import (
+	"strings"
+	"testing"
+
+	"isthmus.dev/isthmus/test/harness"
+)
+
+// lost is a RemoteCluster that nothing answers for.
+const lost = `
+apiVersion: v1
+kind: Secret
+metadata: {name: lost, namespace: isthmus-system}
+stringData:
+  kubeconfig: |
+    {apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+     clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: u, user: {token: t}}]}
+---
+apiVersion: isthmus.dev/v1alpha1
+kind: RemoteCluster
+metadata: {name: lost}
+spec: {access: {kubeconfigSecretRef: {name: lost}}}
+`
+
+// says checks that a command ended with a code, and that its output has some texts.
+func says(t *testing.T, out string, code, want int, texts ...string) {
+	t.Helper()
+	if code != want {
+		t.Errorf("exit code %d, expected %d:\n%s", code, want, out)
+	}
+	for _, text := range texts {
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), text) {
+			t.Errorf("%q is missing in:\n%s", text, out)
+		}
+	}
+}
+
+// isthmus status tells of each remote of a controller, what can't be used included.
+func TestF1_EveryRemoteIsTold(t *testing.T) {
+	f := harness.NewFleet(t, "west", "east")
+	west, east := f.Member("west"), f.Member("east")
+	west.Apply(harness.WidgetCRD("example.io"))
+	east.Apply(harness.WidgetCRD("example.io"))
+	east.Delete("customresourcedefinitions.apiextensions.k8s.io", "", "namespacerequests.isthmus.dev")
+	west.Cross(crossing("widgets", ""))
+	east.Trust(west)
+	west.Reach(east, "")
+	west.Offload("shop", selectedName+"till")
+	west.Create(widget("shop", "one", allow, "{size: 1}"))
+
+	process := west.Reflect()
+	status := func(flags ...string) (string, int) {
+		return harness.Run(t, append([]string{"status", "--address", process.Address()}, flags...)...)
+	}
+	f.Eventually(func() error { return is(west.Get(crossings, "", "widgets"), 1, "status", "inStep") })
+	out, code := status()
+	says(t, out, code, 0, "west, instance controller, reflection, isthmus", "local cluster https://", "to east: ready", "east cluster https://", "widgets Widget ToRemote active 1")
+	if strings.Count(out, "west, instance") != 1 || strings.Count(out, "local cluster") != 1 {
+		t.Errorf("the header is not there once:\n%s", out)
+	}
+	out, code = status("-o", "json")
+	says(t, out, code, 0, `"controllers": [ "reflection" ]`, `"remoteID": "east"`, `"remotes": [`)
+
+	west.Apply(lost)
+	west.Cross(strings.Replace(crossing("gadgets", ""), "resource: widgets", "resource: gadgets", 1))
+	west.Cross(crossing("again", ""))
+	f.Eventually(func() error { return condition(west.Get(crossings, "", "again"), "Active", "False", "", "") })
+	f.Eventually(func() error { return condition(west.Get(remotes, "", "lost"), "Reachable", "False", "", "") })
+	out, code = status()
+	says(t, out, code, 2, "Crossing again is refused: it selects the same objects as Crossing widgets", "to lost: not ready: its RemoteCluster can't be used: ConnectionRefused",
+		"gadgets gadgets ToRemote waiting 0", "gadgets waits:", "widgets Widget ToRemote active 1")
+}
