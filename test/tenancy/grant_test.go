@@ -72,11 +72,11 @@ func TestN4_ANamespaceIsMadeForItsOrigin(t *testing.T) {
 	// More kinds, and fewer.
 	consumerChanges := func(kinds ...v1alpha1.RequestedResource) {
 		t.Helper()
-		request := p.request(west, a)
-		request.Spec.Resources = kinds
-		if err := c.Update(t.Context(), request); err != nil {
-			t.Fatal(err)
-		}
+		p.eventually(func() error { // the controller writes too
+			request := p.request(west, a)
+			request.Spec.Resources = kinds
+			return c.Update(t.Context(), request)
+		})
 		p.answered(west, a, v1alpha1.ReasonGranted)
 	}
 	consumerChanges(asks("", "configmaps"))

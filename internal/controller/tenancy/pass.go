@@ -41,6 +41,8 @@ type pass struct {
 	consumer *v1alpha1.Consumer // nil: there is none, or it is on its way out
 	leaving  *v1alpha1.Consumer // the one on its way out
 	requests []*asked
+	// reserved are the namespaces that this controller made: there, what has the name of the consumer's role is ours.
+	reserved map[string]bool
 	// held are the namespaces that the consumer has; nil: not asked yet.
 	held map[string]bool
 	// trouble is what the provider's operator has to do something about; zero: nothing.
@@ -60,11 +62,12 @@ type asked struct {
 // rights are there.
 func (t *tenancy) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	p := &pass{tenancy: t, name: request.Name, own: v1alpha1.ConsumerNamespacePrefix + request.Name}
+	p.reserved = map[string]bool{p.own: true}
 	if err := p.read(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	if p.consumer == nil && p.leaving == nil && len(p.requests) == 0 {
-		return p.result(p.clear(ctx))
+		return p.result(ctx, p.clear(ctx))
 	}
 	if p.consumer != nil {
 		p.enter(ctx)
@@ -73,7 +76,7 @@ func (t *tenancy) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	again := p.grant(ctx)
 	p.leave(ctx)
 	p.tell(ctx)
-	result, err := p.result(nil)
+	result, err := p.result(ctx, nil)
 	if err == nil && result.RequeueAfter == 0 {
 		result.RequeueAfter = again
 	}
@@ -106,7 +109,7 @@ func (p *pass) read(ctx context.Context) error {
 }
 
 // result is that of a pass: what lost a race is tried again soon, and is no error.
-func (p *pass) result(err error) (reconcile.Result, error) {
+func (p *pass) result(ctx context.Context, err error) (reconcile.Result, error) {
 	soon := false
 	var errs []error
 	for _, err := range append(p.errs, err) {
@@ -118,7 +121,7 @@ func (p *pass) result(err error) (reconcile.Result, error) {
 			errs = append(errs, err)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(errs...); err != nil && ctx.Err() == nil {
 		p.Logger.Warn("Settling a consumer failed and is tried again", "consumer", p.name, "error", err)
 		return reconcile.Result{}, err
 	}
@@ -167,6 +170,7 @@ func (p *pass) answer(ctx context.Context, a *asked) error {
 	}
 	q := question{consumer: p.consumer, request: a.NamespaceRequest, name: p.name, home: p.Namespace, namespace: stateOf(ns)}
 	a.verdict = decide(q)
+	p.reserved[a.Name] = q.belongs() && q.namespace.consent == v1alpha1.ConsentCreated
 	if a.step == nothing || a.step == release {
 		if a.allowed || q.belongs() {
 			return p.holdOn(ctx, a.NamespaceRequest, v1alpha1.NamespaceRequestFinalizer)

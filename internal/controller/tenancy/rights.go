@@ -2,8 +2,10 @@ package tenancy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -27,7 +29,14 @@ func (p *pass) allow(ctx context.Context, namespace string, rules []rbacv1.Polic
 		ref.Kind = "ClusterRole"
 		role, binding = &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}
 	}
-	if err := p.put(ctx, role); err != nil {
+	err := p.put(ctx, role)
+	if errors.Is(err, errForeign) {
+		// A role that somebody else wrote must not be the consumer's.
+		if p.seen.Get(ctx, client.ObjectKeyFromObject(binding), binding) == nil {
+			err = errors.Join(err, p.remove(ctx, binding))
+		}
+	}
+	if err != nil {
 		return err
 	}
 	return p.put(ctx, binding)
@@ -72,14 +81,14 @@ func (p *pass) put(ctx context.Context, want client.Object) error {
 	if err != nil {
 		return describing(err, "reading", want)
 	}
-	if !p.made(have) {
+	if !p.made(have) && !p.reserved[want.GetNamespace()] {
 		return describing(errForeign, "taking", want)
 	}
 	is, should := contentOf(have), contentOf(want)
 	if equality.Semantic.DeepEqual(is, should) && have.GetLabels()[consumerLabel] == p.name {
 		return nil
 	}
-	p.Logger.Info("Changed the rights of a consumer", "consumer", p.name, "namespace", want.GetNamespace(), "kind", fmt.Sprintf("%T", want))
+	p.Logger.Info("Changed the rights of a consumer", "consumer", p.name, "namespace", want.GetNamespace(), "kind", kindOf(want))
 	if is.Ref != should.Ref { // which can't be changed
 		if err := p.remove(ctx, have); err != nil {
 			return err
@@ -122,7 +131,7 @@ func (p *pass) revoke(ctx context.Context, wanted map[string][]rbacv1.PolicyRule
 				failures[o.GetNamespace()] = err
 				continue
 			}
-			p.Logger.Info("Removed rights of a consumer", "consumer", p.name, "namespace", o.GetNamespace(), "kind", fmt.Sprintf("%T", o))
+			p.Logger.Info("Removed rights of a consumer", "consumer", p.name, "namespace", o.GetNamespace(), "kind", kindOf(o))
 		}
 	}
 	return failures
@@ -164,5 +173,8 @@ func describing(err error, doing string, o client.Object) error {
 	if o.GetNamespace() != "" {
 		where = "in namespace " + o.GetNamespace()
 	}
-	return fmt.Errorf("%s %T %s %s: %w", doing, o, o.GetName(), where, err)
+	return fmt.Errorf("%s %s %s %s: %w", doing, kindOf(o), o.GetName(), where, err)
 }
+
+// kindOf names an object's kind by its Go type.
+func kindOf(o client.Object) string { return strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.") }
