@@ -3,6 +3,9 @@
 package tenancy
 
 import (
+	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -100,4 +103,30 @@ func TestAdmission(t *testing.T) {
 			t.Errorf("source changed: %v", err)
 		}
 	}
+}
+
+var hereDocument = regexp.MustCompile("(?s)<<'EOF'\\n(.*?)EOF\\n")
+
+// The objects in the documentation are taken.
+func TestDocumentedObjects(t *testing.T) {
+	p := newProvider(t)
+	page, err := os.ReadFile("../../docs/provider.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := hereDocument.FindAllSubmatch(page, -1)
+	if len(found) == 0 {
+		t.Fatal("no objects in the documentation")
+	}
+	for _, document := range found {
+		if err := p.c.Apply(t.Context(), document[1]); err != nil {
+			t.Error(err)
+		}
+	}
+	p.eventually(func() error {
+		if ready := p.consumerReady("west"); ready == nil || ready.Status != metav1.ConditionTrue {
+			return fmt.Errorf("%+v", ready)
+		}
+		return nil
+	})
 }

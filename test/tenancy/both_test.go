@@ -70,7 +70,9 @@ func TestN4_BothSidesOfConsent(t *testing.T) {
 
 	// Thrown out, and let in again.
 	p.remove("", west, &v1alpha1.Consumer{})
-	until(a, func(s requests.State) bool { return s.Known && !s.Ready && s.Reason == v1alpha1.ReasonNoConsumer && !s.Gone })
+	until(a, func(s requests.State) bool {
+		return s.Known && !s.Ready && s.Reason == v1alpha1.ReasonNoConsumer && !s.Gone
+	})
 	p.letIn(west)
 	until(a, func(s requests.State) bool { return s.Ready })
 

@@ -121,7 +121,7 @@ func (p *pass) reportLacking() (again time.Duration) {
 	if len(lacking) > 0 {
 		slices.Sort(lacking)
 		p.trouble = condition{ReasonMissingRights, fmt.Sprintf("this controller lacks the rights to hand out %s: "+
-			"apply what isthmus rbac prints for this provider, with the kinds of all Consumers", strings.Join(lacking, ", "))}
+			"give them to its user, in all namespaces, with the kinds' definitions (the chart does so for provider.consumers), or do not allow them", strings.Join(lacking, ", "))}
 	}
 	return again
 }
