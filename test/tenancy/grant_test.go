@@ -266,3 +266,36 @@ func TestP3_RolesAndOwnNamespacesOfOthers(t *testing.T) {
 	p.answered(east, given, v1alpha1.ReasonGranted)
 	p.waitRules(east, given, written("configmaps"))
 }
+
+// P3: who gets hold of the name of a consumer's own namespace can't have the consumer's namespaces deleted there.
+func TestP3_RequestsInANamespaceOfOthersTakeNothingBack(t *testing.T) {
+	p := newProvider(t)
+	west := name(t, "west")
+	p.letIn(west)
+	a, own := west+"-a", "isthmus-consumer-"+west
+	p.asked(west, a, "a", v1alpha1.ReasonGranted, asks("", "configmaps"))
+	p.stop()
+	change(p, own, a, &v1alpha1.NamespaceRequest{}, func(r *v1alpha1.NamespaceRequest) { r.Finalizers = nil })
+	p.remove("", own, &corev1.Namespace{})
+	p.eventually(func() error {
+		if p.namespace(own) != nil {
+			return errors.New("still there")
+		}
+		return nil
+	})
+	p.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: own}})
+	forged := newRequest(west, a, "a")
+	forged.Finalizers = []string{v1alpha1.NamespaceRequestFinalizer}
+	p.create(forged)
+	p.remove(own, a, &v1alpha1.NamespaceRequest{})
+	p.run()
+	p.eventually(func() error {
+		if p.request(west, a) != nil || len(p.rules(west, a)) > 0 {
+			return errors.New("the forged request, or the rights, are still there")
+		}
+		return nil
+	})
+	if ns := p.namespace(a); ns == nil || ns.DeletionTimestamp != nil {
+		t.Error("a forged request had a namespace deleted")
+	}
+}

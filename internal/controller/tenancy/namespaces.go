@@ -143,7 +143,7 @@ func (p *pass) deleteNamespace(ctx context.Context, ns *corev1.Namespace) error 
 	return nil
 }
 
-// ensureOwnNamespace makes the namespace in which the consumer asks.
+// ensureOwnNamespace makes the namespace in which the consumer asks, where it is not a foreign one.
 func (p *pass) ensureOwnNamespace(ctx context.Context) error {
 	ns, err := p.namespace(ctx, p.seen, p.own)
 	if err != nil {
@@ -159,10 +159,7 @@ func (p *pass) ensureOwnNamespace(ctx context.Context) error {
 		p.Logger.Info("Created the namespace in which a consumer asks", "namespace", p.own, "consumer", p.name)
 		return nil
 	}
-	switch {
-	case !p.made(ns):
-		return errForeign
-	case ns.Labels[consumerLabel] == p.name:
+	if ns.Labels[consumerLabel] == p.name {
 		return nil
 	}
 	before := ns.DeepCopy()

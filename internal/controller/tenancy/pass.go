@@ -41,6 +41,8 @@ type pass struct {
 	consumer *v1alpha1.Consumer // nil: there is none, or it is on its way out
 	leaving  *v1alpha1.Consumer // the one on its way out
 	requests []*asked
+	// foreign: its own namespace was not made for it. Whoever made it may have let others write there: no request in it counts.
+	foreign bool
 	// reserved are the namespaces that this controller made: there, what has the name of the consumer's role is ours.
 	reserved map[string]bool
 	// held are the namespaces that the consumer has; nil: not asked yet.
@@ -83,7 +85,7 @@ func (t *tenancy) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	return result, err
 }
 
-// read takes in the consumer and its requests, oldest first.
+// read takes in the consumer, its own namespace, and its requests, oldest first.
 func (p *pass) read(ctx context.Context) error {
 	consumer := &v1alpha1.Consumer{}
 	switch err := p.seen.Get(ctx, types.NamespacedName{Name: p.name}, consumer); {
@@ -95,6 +97,11 @@ func (p *pass) read(ctx context.Context) error {
 	default:
 		p.consumer = consumer
 	}
+	own, err := p.namespace(ctx, p.seen, p.own)
+	if err != nil {
+		return err
+	}
+	p.foreign = own != nil && !p.made(own)
 	list := &v1alpha1.NamespaceRequestList{}
 	if err := p.seen.List(ctx, list, client.InNamespace(p.own)); err != nil {
 		return fmt.Errorf("listing the NamespaceRequests of consumer %s: %w", p.name, err)
@@ -138,13 +145,13 @@ func (p *pass) enter(ctx context.Context) {
 	if err := p.holdOn(ctx, p.consumer, v1alpha1.ConsumerFinalizer); err != nil {
 		p.fail(err)
 	}
-	switch err := p.ensureOwnNamespace(ctx); {
-	case errors.Is(err, errForeign):
-		// Whoever made it may have let others write there: no request in it counts.
+	if p.foreign {
 		p.trouble = condition{v1alpha1.ReasonTaken, fmt.Sprintf("namespace %s exists and was not made for this Consumer: "+
 			"remove it, or label it %s: %s if nobody else may write there", p.own, consumerLabel, p.name)}
 		p.consumer, p.leaving = nil, p.consumer
-	case err != nil:
+		return
+	}
+	if err := p.ensureOwnNamespace(ctx); err != nil {
 		p.fail(err)
 	}
 }
@@ -265,7 +272,10 @@ func (p *pass) leave(ctx context.Context) {
 		if a.failed != nil || !deleted && a.step != release {
 			continue
 		}
-		gone, err := p.giveBack(ctx, a)
+		gone, err := true, error(nil)
+		if !p.foreign {
+			gone, err = p.giveBack(ctx, a)
+		}
 		if err == nil && gone && deleted {
 			err = p.letGo(ctx, a.NamespaceRequest, v1alpha1.NamespaceRequestFinalizer)
 		}

@@ -70,8 +70,8 @@ func (p *pass) tellRequest(ctx context.Context, a *asked) error {
 	if equality.Semantic.DeepEqual(before.Status, a.Status) {
 		return nil
 	}
-	if err := p.live.Status().Patch(ctx, a.NamespaceRequest, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("writing the status of NamespaceRequest %s of consumer %s: %w", a.Name, p.name, client.IgnoreNotFound(err))
+	if err := client.IgnoreNotFound(p.live.Status().Patch(ctx, a.NamespaceRequest, client.MergeFrom(before))); err != nil {
+		return fmt.Errorf("writing the status of NamespaceRequest %s of consumer %s: %w", a.Name, p.name, err)
 	}
 	return nil
 }
