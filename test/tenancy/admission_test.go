@@ -105,7 +105,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-var hereDocument = regexp.MustCompile("(?s)<<'EOF'\\n(.*?)EOF\\n")
+var hereDocument = regexp.MustCompile(`(?s)<<'EOF'\n(.*?)EOF\n`)
 
 // The objects in the documentation are taken.
 func TestDocumentedObjects(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
@@ -100,7 +100,8 @@ func TestF7_TheDefinitionOfRequestsGoes(t *testing.T) {
 	p.asked("west", "west-a", "a", v1alpha1.ReasonGranted, asks("", "configmaps"))
 	p.create(configMap("west-a", "kept"))
 	p.stop()
-	definition := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "namespacerequests.isthmus.dev"}}
+	definition := &unstructured.Unstructured{}
+	definition.SetName("namespacerequests.isthmus.dev")
 	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	if err := p.Delete(t.Context(), definition); err != nil {
 		t.Fatal(err)
