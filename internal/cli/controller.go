@@ -38,14 +38,16 @@ func newControllerCommand() *cobra.Command {
 		Use:   "controller --cluster-id ID",
 		Short: "Carry what Crossings name between this cluster's offloaded namespaces and its RemoteClusters",
 		Long: `Carry what Crossings name between this cluster's offloaded namespaces and its RemoteClusters, as Kubernetes objects
-say: RemoteCluster, NamespaceOffloading, Crossing.
+say: RemoteCluster, NamespaceOffloading, Crossing. With --controllers=tenancy, let other clusters have namespaces on
+this one, as Consumers say.
 
 It runs until it is told to stop (SIGINT, SIGTERM). What is missing or can't be reached is waited for, and told in the
 status of these objects.
 
 The cluster ID must stay the same over restarts: objects that were created under another one are not touched.`,
-		Example: `  isthmus controller --cluster-id consumer`,
-		Args:    cobra.NoArgs,
+		Example: `  isthmus controller --cluster-id consumer
+  isthmus controller --controllers tenancy`,
+		Args: cobra.NoArgs,
 		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			return o.run(ctx, cmd.ErrOrStderr())
 		}),

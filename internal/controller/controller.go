@@ -23,6 +23,7 @@ import (
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/cluster/access"
+	"isthmus.dev/isthmus/internal/controller/tenancy"
 	"isthmus.dev/isthmus/internal/leader"
 	"isthmus.dev/isthmus/internal/observe"
 )
@@ -31,10 +32,12 @@ import (
 const (
 	// Reflection carries objects between this cluster and its RemoteClusters.
 	Reflection = "reflection"
+	// Tenancy lets other clusters have namespaces on this one.
+	Tenancy = "tenancy"
 )
 
 // All are the controllers there are.
-var All = []string{Reflection}
+var All = []string{Reflection, Tenancy}
 
 // Options are what a Controller runs with.
 type Options struct {
@@ -94,6 +97,11 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	if slices.Contains(c.Controllers, Tenancy) {
+		if err := tenancy.Setup(mgr, tenancy.Options{Namespace: c.Namespace, Logger: c.Logger}); err != nil {
+			return err
+		}
+	}
 	if slices.Contains(c.Controllers, Reflection) {
 		r, err := c.newReflection(ctx, mgr, localUID)
 		if err != nil {

@@ -133,6 +133,19 @@ func (f *Fleet) Within(limit time.Duration, check func() error) {
 // user is whom the Isthmus of a cluster runs as, on all clusters.
 func user(consumer string) string { return "isthmus-" + consumer }
 
+// tenancyUser is whom the provider's Isthmus runs as.
+const tenancyUser = "isthmus-tenancy"
+
+// Consent makes the cluster a provider that gives namespaces on request: it runs the tenancy controller, with the rights to
+// hand out those on resources.
+func (m *Member) Consent(resources ...v1alpha1.AllowedResources) *Isthmus {
+	m.t.Helper()
+	m.applyObjects(rbac.Provider(rbac.ProviderOptions{
+		Resources: resources, Instance: "controller", Namespace: IsthmusNamespace, Subject: rbac.Subject{User: tenancyUser},
+	}), nil)
+	return m.start("controller", "--controllers=tenancy", "--kubeconfig", m.userKubeconfig(tenancyUser))
+}
+
 // Admit lets a consumer in: resources are what it may have, patterns the names of its namespaces.
 func (m *Member) Admit(consumer string, patterns string, resources ...v1alpha1.AllowedResources) {
 	m.t.Helper()
