@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/test/harness"
 )
 
@@ -24,6 +25,9 @@ const (
 	selectedName = "namespaceMappingStrategy: SelectedName, remoteNamespaceName: "
 )
 
+// widgetAccess are the kinds that providers allow.
+var widgetAccess = v1alpha1.AllowedResources{Group: "example.io", Resources: []string{"widgets"}, Access: v1alpha1.AccessWrite}
+
 // crossing is a Crossing of widgets.
 func crossing(name, more string) string {
 	return fmt.Sprintf("{apiVersion: isthmus.dev/v1alpha1, kind: Crossing, metadata: {name: %s}, spec: {resource: {group: example.io, version: v1, resource: widgets}%s}}", name, more)
@@ -31,6 +35,21 @@ func crossing(name, more string) string {
 
 func widget(namespace, name, annotations, spec string) string {
 	return fmt.Sprintf("{apiVersion: example.io/v1, kind: Widget, metadata: {name: %s, namespace: %s, annotations: {%s}}, spec: %s}", name, namespace, annotations, spec)
+}
+
+// consenting returns a fleet of consumers and one provider, east, which gives them namespaces on request; all know widgets.
+func consenting(t *testing.T, consumers ...string) (f *harness.Fleet, east *harness.Member) {
+	t.Helper()
+	f = harness.NewFleet(t, append(consumers, "east")...)
+	east = f.Member("east")
+	east.Apply(harness.WidgetCRD("example.io"))
+	east.Consent(widgetAccess)
+	for _, name := range consumers {
+		f.Member(name).Apply(harness.WidgetCRD("example.io"))
+		east.Admit(name, "'*'", widgetAccess)
+		f.Member(name).Reach(east, "")
+	}
+	return f, east
 }
 
 // gone says that an object is there which should not be.

@@ -24,6 +24,9 @@ type Input struct {
 	Remotes   []Remote
 	// Kind tells how the local cluster and a remote serve a resource.
 	Kind func(remote string, resource schema.GroupVersionResource) Kind
+	// Carried reports whether a Crossing has twins on a remote, or may have: where it is not selected any more, they go as
+	// those of sources that are not.
+	Carried func(crossing, remote string) bool
 	// MassDeletion is the setting of the guard (F8).
 	MassDeletion boundary.MassDeletion
 }
@@ -105,25 +108,32 @@ func Compile(in Input) Output {
 		}
 		outcome.Err = err
 		for _, remote := range in.Remotes {
-			if err != nil || !selector.Matches(labels.Set(remote.Labels)) {
+			selects := err == nil && selector.Matches(labels.Set(remote.Labels))
+			if err != nil || !selects && !in.Carried(c.Name, remote.Name) {
 				continue
 			}
-			outcome.Remotes = append(outcome.Remotes, remote.Name)
+			if selects {
+				outcome.Remotes = append(outcome.Remotes, remote.Name)
+			}
+			// What is to be taken away takes rights too.
+			out.Wanted[remote.Name] = append(out.Wanted[remote.Name], requested(c))
 			if c.DeletionTimestamp != nil {
 				continue
 			}
 			out.Kinds[remote.Name] = append(out.Kinds[remote.Name], resourceOf(c))
-			out.Wanted[remote.Name] = append(out.Wanted[remote.Name], requested(c))
 			kind := in.Kind(remote.Name, resourceOf(c))
 			outcome.Kinds[remote.Name] = kind
 			rule, err := ruleFor(c, kind)
+			if rule != nil && !selects {
+				rule.Selector = labels.Nothing()
+			}
 			if err != nil {
 				outcome.Unserved[remote.Name] = err
 				continue
 			}
 			conf := out.Configs[remote.Name]
 			conf.Rules = append(conf.Rules, rule)
-			specs[remote.Name] = append(specs[remote.Name], c.Name, text(c.Spec), rule.Kind.Kind, fmt.Sprint(rule.ReturnStatus))
+			specs[remote.Name] = append(specs[remote.Name], c.Name, text(c.Spec), rule.Kind.Kind, fmt.Sprint(rule.ReturnStatus, selects))
 		}
 		if err == nil && c.DeletionTimestamp == nil {
 			sound = append(sound, c)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -36,6 +37,7 @@ func compile(kind Kind, crossings ...v1alpha1.Crossing) Output {
 		Pairs:     []Pair{{"shop", "shop-home", "east", false}, {"old", "old-home", "east", true}, {"shop", "shop-home", "west", false}},
 		Remotes:   []Remote{{Name: "east", Consent: v1alpha1.ConsentProvider}, {Name: "west", Labels: map[string]string{"zone": "w"}, Consent: v1alpha1.ConsentConsumer}},
 		Kind:      func(string, schema.GroupVersionResource) Kind { return kind }, MassDeletion: boundary.MassDeletionPause,
+		Carried: func(crossing, _ string) bool { return crossing == "carried" },
 	})
 }
 
@@ -180,12 +182,28 @@ func TestD5_ADeletedCrossingHasNoRule(t *testing.T) {
 	now := metav1.Now()
 	c.DeletionTimestamp = &now
 	out := compile(served, c)
-	if len(out.Configs["east"].Rules) != 0 || len(out.Wanted["east"]) != 0 || !slices.Equal(out.Crossings["widgets"].Remotes, []string{"east", "west"}) {
+	if len(out.Configs["east"].Rules) != 0 || len(out.Wanted["east"]) != 1 || !slices.Equal(out.Crossings["widgets"].Remotes, []string{"east", "west"}) {
 		t.Errorf("%+v", out)
 	}
 	// What it selected is free for another one.
 	if out = compile(served, c, crossing("new", 0)); out.Crossings["new"].Err != nil || len(out.Configs["east"].Rules) != 1 {
 		t.Errorf("%+v", out)
+	}
+}
+
+// On a remote that is not selected any more, what was carried there goes as if it were not selected; the rights to that are
+// asked for until then.
+func TestD2_ADeselectedRemote(t *testing.T) {
+	out := compile(served, crossing("carried", 1, func(s *v1alpha1.CrossingSpec) {
+		s.RemoteSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "w"}}
+	}))
+	for remote, nothing := range map[string]bool{"east": true, "west": false} {
+		if rules := out.Configs[remote].Rules; len(rules) != 1 || labels.MatchesNothing(rules[0].Selector) != nothing || len(out.Wanted[remote]) != 1 {
+			t.Errorf("%s: %+v", remote, rules)
+		}
+	}
+	if !slices.Equal(out.Crossings["carried"].Remotes, []string{"west"}) {
+		t.Errorf("%+v", out.Crossings["carried"])
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
@@ -54,7 +55,8 @@ type Fleet struct {
 	mu      sync.Mutex
 	ships   map[string]*ship
 	outcome Output
-	// withdrawing: what is left of a pair that was taken out decides what is asked of a provider.
+	// withdrawing: what is left, of a pair that was taken out or on a remote that is not selected any more, decides what is
+	// wanted.
 	withdrawing bool
 }
 
@@ -97,12 +99,19 @@ func (f *Fleet) Apply(crossings []v1alpha1.Crossing, pairs []Pair, members []Mem
 		}
 		return f.kinds.both(f.Local, clusters[remote], resource)
 	}
+	in.Carried = func(crossing, remote string) bool {
+		s := f.ship(remote)
+		return s != nil && s.carries(crossing)
+	}
 	out := Compile(in)
 	f.kinds.end()
 
 	f.mu.Lock()
 	f.outcome = out
 	f.withdrawing = slices.ContainsFunc(pairs, func(p Pair) bool { return p.Withdrawn })
+	for _, conf := range out.Configs {
+		f.withdrawing = f.withdrawing || slices.ContainsFunc(conf.Rules, func(r *boundary.Rule) bool { return labels.MatchesNothing(r.Selector) })
+	}
 	var gone []*ship
 	for name, s := range f.ships {
 		if clusters[name] != s.cluster {
@@ -175,6 +184,17 @@ func (f *Fleet) launch(m Member, pairs []Pair, out Output) {
 	f.mu.Lock()
 	f.ships[m.Name] = s
 	f.mu.Unlock()
+}
+
+// carries reports whether a Crossing has twins on the remote, or may have.
+func (s *ship) carries(crossing string) bool {
+	for _, rule := range s.engine.Current().Rules {
+		if rule.Name == crossing {
+			left, known := s.engine.RuleDrained(crossing)
+			return left > 0 || !known || !labels.MatchesNothing(rule.Selector)
+		}
+	}
+	return false
 }
 
 // take gives a remote's engine, and its provider, what is wanted.

@@ -1,0 +1,168 @@
+//go:build unix
+
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/test/harness"
+)
+
+// A deleted Crossing settles its twins as it says, and stays until that is done.
+func TestD5_ACrossingIsRemoved(t *testing.T) {
+	f, east := consenting(t, "west")
+	west := f.Member("west")
+	west.Cross(crossing("red", ", policy: All, selector: {matchLabels: {color: red}}, onRemoval: Orphan"))
+	west.Cross(crossing("blue", ", policy: All, selector: {matchLabels: {color: blue}}"))
+	west.Reflect()
+	west.Offload("shop", "")
+	for _, color := range []string{"red", "blue"} {
+		west.Create(fmt.Sprintf("{apiVersion: example.io/v1, kind: Widget, metadata: {name: %[1]s, namespace: shop, labels: {color: %[1]s}}, spec: {size: 1}}", color))
+	}
+	f.Eventually(all(func() error { return there(east, widgets, "shop-west", "red") }, func() error { return there(east, widgets, "shop-west", "blue") }))
+	for _, name := range []string{"red", "blue"} {
+		west.Delete(crossings, "", name)
+	}
+	f.Eventually(all(func() error { return gone(west, crossings, "", "red") }, func() error { return gone(west, crossings, "", "blue") }))
+	if err := gone(east, widgets, "shop-west", "blue"); err != nil {
+		t.Error(err)
+	}
+	if orphan := east.Get(widgets, "shop-west", "red"); orphan == nil || orphan.GetLabels()[boundary.LabelOrigin] != "" {
+		t.Errorf("the orphan is %v", orphan)
+	}
+}
+
+// A NamespaceOffloading that is deleted takes its twins along, however many they are, and what the provider made for it; also
+// when the provider is away meanwhile. One annotation releases it from a provider that never returns.
+func TestD2_ANamespaceIsWithdrawn(t *testing.T) {
+	f, east := consenting(t, "west")
+	west := f.Member("west")
+	west.Cross(crossing("widgets", ", policy: All"))
+	west.Reflect()
+	for _, namespace := range []string{"shop", "desk"} {
+		west.Offload(namespace, "")
+		for i := range 8 {
+			west.Create(widget(namespace, fmt.Sprintf("w%d", i), "", "{size: 1}"))
+		}
+		f.Eventually(func() error { return counts(east, namespace+"-west", 8) })
+	}
+	east.Create(widget("desk-west", "foreign", "", "{size: 1}"))
+
+	east.StopAPIServer(t)
+	west.Delete(offloadings, "shop", "offloading")
+	f.Eventually(func() error {
+		return condition(west.Get(offloadings, "shop", "offloading"), "Ready", "False", "Withdrawing", "east")
+	})
+	west.Delete(widgets, "desk", "w0")
+	west.Create(widget("desk", "new", "", "{size: 1}"))
+	east.StartAPIServer(t)
+	f.Eventually(all(
+		func() error { return gone(west, offloadings, "shop", "offloading") },
+		func() error { return gone(east, "namespaces", "", "shop-west") },
+		func() error { return gone(east, widgets, "desk-west", "w0") },
+		func() error { return there(east, widgets, "desk-west", "new") },
+	))
+	if err := counts(east, "desk-west", 9); err != nil { // with the foreign one
+		t.Error(err)
+	}
+
+	east.StopAPIServer(t)
+	west.Delete(offloadings, "desk", "offloading")
+	f.Eventually(func() error {
+		return condition(west.Get(offloadings, "desk", "offloading"), "Ready", "False", "Withdrawing", v1alpha1.ReleaseAnnotation)
+	})
+	west.Patch(offloadings, "desk", "offloading", fmt.Sprintf("{metadata: {annotations: {%s: 'true'}}}", v1alpha1.ReleaseAnnotation))
+	f.Eventually(func() error { return gone(west, offloadings, "desk", "offloading") })
+	if err := counts(west, "desk", 8); err != nil {
+		t.Error(err)
+	}
+}
+
+// The controller may die at any point: nothing is left behind, and nothing foreign is touched.
+func TestD2_TheControllerDies(t *testing.T) {
+	f, east := consenting(t, "west")
+	west := f.Member("west")
+	west.Cross(crossing("widgets", ", policy: All"))
+	p := west.Reflect()
+	west.Offload("shop", "")
+	for i := range 20 {
+		west.Create(widget("shop", fmt.Sprintf("w%d", i), "", "{size: 1}"))
+		if i == 10 {
+			p.Kill()
+			p = west.Reflect()
+		}
+	}
+	f.Eventually(func() error { return counts(east, "shop-west", 20) })
+	p.Kill()
+	west.Delete(widgets, "shop", "w0")
+	west.Patch(widgets, "shop", "w1", "{spec: {size: 7}}")
+	west.Delete(widgets, "shop", "w2")
+	west.Create(widget("shop", "w2", "", "{size: 3}"))
+	p = west.Reflect()
+	f.Eventually(all(
+		func() error { return gone(east, widgets, "shop-west", "w0") },
+		func() error { return is(east.Get(widgets, "shop-west", "w1"), 7, "spec", "size") },
+		func() error { return is(east.Get(widgets, "shop-west", "w2"), 3, "spec", "size") },
+		func() error { return is(west.Get(crossings, "", "widgets"), 19, "status", "inStep") },
+	))
+	rests(t, "west", west, east)
+
+	// Half-way through a withdrawal.
+	west.Delete(offloadings, "shop", "offloading")
+	p.Kill()
+	west.Reflect()
+	f.Eventually(all(
+		func() error { return gone(west, offloadings, "shop", "offloading") },
+		func() error { return gone(east, "namespaces", "", "shop-west") },
+	))
+	if err := counts(west, "shop", 19); err != nil {
+		t.Error(err)
+	}
+}
+
+// Two consumers of one provider have the same names for everything: neither sees or touches what is the other's.
+func TestN4_TwoConsumersOfOneProvider(t *testing.T) {
+	f, east := consenting(t, "west", "south")
+	consumers := []*harness.Member{f.Member("west"), f.Member("south")}
+	for i, m := range consumers {
+		m.Cross(crossing("widgets", ", policy: All"))
+		m.Reflect()
+		m.Offload("shop", "")
+		m.Offload("same", "namespaceMappingStrategy: EnforceSameName")
+		m.Create(widget("shop", "one", "", fmt.Sprintf("{size: %d}", i)))
+		m.Create(widget("same", "one", "", fmt.Sprintf("{size: %d}", i)))
+		f.Eventually(func() error { return is(east.Get(widgets, "shop-"+m.Name(), "one"), i, "spec", "size") })
+		if i == 0 {
+			f.Eventually(func() error { return is(east.Get(widgets, "same", "one"), i, "spec", "size") })
+		}
+	}
+	f.Eventually(func() error {
+		o := consumers[1].Get(offloadings, "same", "offloading")
+		return errors.Join(is(o, "SomeFailed", "status", "phase"), condition(o, "Ready", "False", "", "east"))
+	})
+	if err := is(east.Get(widgets, "same", "one"), 0, "spec", "size"); err != nil {
+		t.Error(err)
+	}
+	consumers[1].Delete(widgets, "shop", "one")
+	consumers[1].Delete(widgets, "same", "one")
+	f.Eventually(func() error { return gone(east, widgets, "shop-south", "one") })
+	for _, namespace := range []string{"shop-west", "same"} {
+		if err := there(east, widgets, namespace, "one"); err != nil {
+			t.Error(err)
+		}
+	}
+	for i, m := range consumers {
+		other := consumers[1-i]
+		for _, namespace := range []string{"shop-" + other.Name(), v1alpha1.ConsumerNamespacePrefix + other.Name(), ""} {
+			for _, verb := range []string{"get", "list", "watch", "create", "patch", "delete"} {
+				if east.May(m.User(), verb, widgets, namespace) || east.May(m.User(), verb, "secrets", namespace) {
+					t.Errorf("%s may %s in %q on the provider", m.Name(), verb, namespace)
+				}
+			}
+		}
+	}
+}
