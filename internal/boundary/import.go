@@ -49,10 +49,10 @@ func (n Import) Admits(_ *Rule, namespace string) bool {
 
 // Sources implements Naming.
 func (n Import) Sources() []string {
-	if n.From != nil || n.Pairs == nil {
+	if n.From != nil {
 		return n.From
 	}
-	return sortedKeys(n.Pairs)
+	return n.Pairs.locals()
 }
 
 // Place implements Naming.

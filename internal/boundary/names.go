@@ -61,10 +61,7 @@ func (n SameName) Admits(_ *Rule, namespace string) bool {
 
 // Sources implements Naming.
 func (n SameName) Sources() []string {
-	if n.Pairs == nil {
-		return nil
-	}
-	return sortedKeys(n.Pairs)
+	return n.Pairs.locals()
 }
 
 // Place implements Naming.

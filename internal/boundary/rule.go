@@ -216,6 +216,14 @@ func (p NamespacePairs) Remote(local string) (remote string, ok bool) {
 	return remote, ok
 }
 
+// locals returns the namespaces that have a counterpart, which may be none; nil: any may have one.
+func (p NamespacePairs) locals() []string {
+	if p == nil {
+		return nil
+	}
+	return append([]string{}, sortedKeys(p)...)
+}
+
 // Identity is who decides: it goes into the stamp of every twin (P1).
 type Identity struct {
 	// Cluster is the cluster ID of the source's cluster, Home that of the writing Isthmus: the same in direction ToRemote.

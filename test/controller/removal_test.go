@@ -142,7 +142,7 @@ func TestN4_TwoConsumersOfOneProvider(t *testing.T) {
 	}
 	f.Eventually(func() error {
 		o := consumers[1].Get(offloadings, "same", "offloading")
-		return errors.Join(is(o, "SomeFailed", "status", "phase"), condition(o, "Ready", "False", "", "east"))
+		return errors.Join(is(o, "AllFailed", "status", "phase"), condition(o, "Ready", "False", "", "east"))
 	})
 	if err := is(east.Get(widgets, "same", "one"), 0, "spec", "size"); err != nil {
 		t.Error(err)
