@@ -115,15 +115,25 @@ func condition(obj *unstructured.Unstructured, kind, status, reason, says string
 	return fmt.Errorf("%s %s has no condition %s: %v", obj.GetKind(), obj.GetName(), kind, conditions)
 }
 
-// rests checks that the Isthmus of a consumer writes nothing on some clusters for a while: neither to what crosses, nor to
-// what says how it stands.
-func rests(t *testing.T, consumer string, members ...*harness.Member) {
+// rests checks that the Isthmus of a consumer comes to rest, and then writes nothing on some clusters for a while: neither to
+// what crosses, nor to what says how it stands.
+func rests(t *testing.T, f *harness.Fleet, consumer string, members ...*harness.Member) {
 	t.Helper()
+	writes := func(since time.Time) (all []harness.Request) {
+		for _, m := range members {
+			all = append(all, m.AllWrites(consumer, since)...)
+		}
+		return all
+	}
+	f.Eventually(func() error {
+		if last := writes(time.Now().Add(-2 * time.Second)); len(last) > 0 {
+			return fmt.Errorf("it does not come to rest: %v", last)
+		}
+		return nil
+	})
 	began := time.Now()
 	time.Sleep(2 * time.Second)
-	for _, m := range members {
-		for _, r := range m.AllWrites(consumer, began) {
-			t.Errorf("a write at rest: %s", r)
-		}
+	for _, r := range writes(began) {
+		t.Errorf("a write at rest: %s", r)
 	}
 }

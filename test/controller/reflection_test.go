@@ -51,7 +51,7 @@ func TestS3O4T3_ReflectionWithConsent(t *testing.T) {
 		func() error { return is(west.Get(crossings, "", "widgets"), 2, "status", "inStep") },
 		func() error { return is(west.Get(offloadings, "shop", "offloading"), "Ready", "status", "phase") },
 	))
-	rests(t, "west", west, east)
+	rests(t, f, "west", west, east)
 
 	west.Patch(widgets, "shop", "annotated", "{metadata: {annotations: {isthmus.dev/allow-reflection: null}}}")
 	f.Eventually(func() error { return gone(east, widgets, "shop-west", "annotated") })
@@ -89,7 +89,7 @@ func TestN4_NamespacesWithoutConsent(t *testing.T) {
 		func() error { return condition(west.Get(crossings, "", "widgets"), "Permitted", "True", "", "") },
 		func() error { return condition(west.Get(offloadings, "desk", "offloading"), "Ready", "True", "", "") },
 	))
-	rests(t, "west", west, east)
+	rests(t, f, "west", west, east)
 	west.Patch(widgets, "shop", "skipped", "{metadata: {annotations: {isthmus.dev/skip-reflection: null}}}")
 	west.Patch(widgets, "shop", "plain", "{metadata: {annotations: {isthmus.dev/skip-reflection: 'true'}}}")
 	f.Eventually(all(
@@ -124,8 +124,8 @@ func TestS4_BidirectionalPeering(t *testing.T) {
 		func() error { return is(west.Get(crossings, "", "widgets"), each, "status", "inStep") },
 		func() error { return is(east.Get(crossings, "", "widgets"), each, "status", "inStep") },
 	))
-	rests(t, "west", west, east)
-	rests(t, "east", west, east)
+	rests(t, f, "west", west, east)
+	rests(t, f, "east", west, east)
 	for _, m := range []*harness.Member{west, east} {
 		if err := counts(m, "shop", each); err != nil {
 			t.Error(err)

@@ -109,7 +109,7 @@ func TestD2_TheControllerDies(t *testing.T) {
 		func() error { return is(east.Get(widgets, "shop-west", "w2"), 3, "spec", "size") },
 		func() error { return is(west.Get(crossings, "", "widgets"), 19, "status", "inStep") },
 	))
-	rests(t, "west", west, east)
+	rests(t, f, "west", west, east)
 
 	// Half-way through a withdrawal.
 	west.Delete(offloadings, "shop", "offloading")
@@ -165,4 +165,39 @@ func TestN4_TwoConsumersOfOneProvider(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A RemoteCluster that is deleted takes along what is ours there, and what we remembered of it.
+func TestD2_ARemoteLeaves(t *testing.T) {
+	f, east := consenting(t, "west")
+	west := f.Member("west")
+	west.Cross(crossing("widgets", ", policy: All"))
+	west.Reflect()
+	west.Offload("shop", "")
+	for i := range 8 {
+		west.Create(widget("shop", fmt.Sprintf("w%d", i), "", "{size: 1}"))
+	}
+	f.Eventually(func() error { return counts(east, "shop-west", 8) })
+	const ledger = "isthmus-controller-east"
+	if err := there(west, "configmaps", harness.IsthmusNamespace, ledger); err != nil {
+		t.Error(err)
+	}
+	west.Delete(remotes, "", "east")
+	f.Eventually(all(
+		func() error { return gone(west, remotes, "", "east") },
+		func() error { return gone(east, "namespaces", "", "shop-west") },
+		func() error { return gone(west, "configmaps", harness.IsthmusNamespace, ledger) },
+		func() error {
+			return is(west.Get(offloadings, "shop", "offloading"), "NoClusterSelected", "status", "phase")
+		},
+		func() error {
+			return condition(west.Get(crossings, "", "widgets"), "Active", "False", "NoRemoteSelected", "")
+		},
+	))
+	if err := counts(west, "shop", 8); err != nil {
+		t.Error(err)
+	}
+	// It may come back.
+	west.Reach(east, "")
+	f.Eventually(func() error { return counts(east, "shop-west", 8) })
 }

@@ -100,7 +100,7 @@ func TestS4F4_AHostileTenant(t *testing.T) {
 	// A writer on the provider's side aims at other namespaces of the consumer.
 	east.Create(widget("shop-west", "back", "isthmus.dev/target-namespace: other, isthmus.dev/target-name: stolen", "{size: 1}"))
 	f.Eventually(func() error { return there(west, widgets, "shop", "back") })
-	rests(t, "west", west, east)
+	rests(t, f, "west", west, east)
 	for _, err := range []error{
 		gone(east, widgets, "shop-west", "forged"), gone(west, widgets, "other", "stolen"), gone(west, widgets, "other", "back"),
 		gone(east, widgets, "isthmus-system", "taken"), gone(east, "secrets", "shop-west", "broken"),

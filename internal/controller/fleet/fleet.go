@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -55,6 +57,7 @@ type Fleet struct {
 	mu      sync.Mutex
 	ships   map[string]*ship
 	outcome Output
+	pairs   []Pair
 	// withdrawing: what is left, of a pair that was taken out or on a remote that is not selected any more, decides what is
 	// wanted.
 	withdrawing bool
@@ -74,6 +77,10 @@ type ship struct {
 	mu     sync.Mutex
 	err    error            // why the engine does not run; nil: it does
 	unmade map[string]error // why counterparts could not be made
+	// emptied are the withdrawn local namespaces of which no twin is left: the rights to look again go then. empty: the whole
+	// remote is.
+	emptied map[string]bool
+	empty   bool
 }
 
 // New makes a Fleet that runs until ctx ends; Wait waits for that.
@@ -107,21 +114,24 @@ func (f *Fleet) Apply(crossings []v1alpha1.Crossing, pairs []Pair, members []Mem
 	f.kinds.end()
 
 	f.mu.Lock()
-	f.outcome = out
+	f.outcome, f.pairs = out, pairs
 	f.withdrawing = slices.ContainsFunc(pairs, func(p Pair) bool { return p.Withdrawn })
 	for _, conf := range out.Configs {
 		f.withdrawing = f.withdrawing || slices.ContainsFunc(conf.Rules, func(r *boundary.Rule) bool { return labels.MatchesNothing(r.Selector) })
 	}
-	var gone []*ship
+	gone := map[string]*ship{}
 	for name, s := range f.ships {
 		if clusters[name] != s.cluster {
-			gone = append(gone, s)
+			gone[name] = s
 			delete(f.ships, name)
 		}
 	}
 	f.mu.Unlock()
-	for _, s := range gone {
+	for name, s := range gone {
 		s.stop()
+		if !slices.ContainsFunc(members, func(m Member) bool { return m.Name == name }) {
+			f.forget(name)
+		}
 	}
 	for _, m := range members {
 		if clusters[m.Name] == nil {
@@ -134,6 +144,16 @@ func (f *Fleet) Apply(crossings []v1alpha1.Crossing, pairs []Pair, members []Mem
 		f.launch(m, pairs, out)
 	}
 	f.Changed()
+}
+
+// forget drops what is remembered of a remote that is gone.
+func (f *Fleet) forget(remote string) {
+	f.Metrics.Forget(remote)
+	name := LedgerName(f.Instance, remote)
+	err := f.Local.Clientset().CoreV1().ConfigMaps(f.Namespace).Delete(f.ctx, name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && f.ctx.Err() == nil {
+		f.Logger.Warn("The ledger of a remote that is gone can't be deleted: delete it by hand before another cluster gets the remote's name", "remote", remote, "configmap", name, "error", err)
+	}
 }
 
 func (f *Fleet) ship(name string) *ship {
@@ -160,7 +180,7 @@ func LedgerName(instance, remote string) string { return boundary.OwnName(instan
 func (f *Fleet) launch(m Member, pairs []Pair, out Output) {
 	log := f.Logger.With("remote", m.Name)
 	ctx, cancel := context.WithCancel(f.ctx)
-	s := &ship{cluster: m.Cluster, cancel: cancel, look: make(chan struct{}, 1), unmade: map[string]error{}}
+	s := &ship{cluster: m.Cluster, cancel: cancel, look: make(chan struct{}, 1), unmade: map[string]error{}, emptied: map[string]bool{}}
 	s.engine = engine.New(engine.Options{
 		Config: out.Configs[m.Name], ClusterID: f.ClusterID, RemoteID: m.Name, Instance: f.Instance,
 		Namespace: f.Namespace, LedgerName: LedgerName(f.Instance, m.Name),
@@ -211,12 +231,30 @@ func (s *ship) take(consent v1alpha1.Consent, pairs []Pair, out Output, remote s
 			continue
 		}
 		// The rights stay until the twins are gone.
-		if left, known := s.engine.Drained(pair.Local); pair.Withdrawn && known && left == 0 {
+		if left, known := s.left(pair); known && left == 0 {
 			continue
 		}
 		wanted[pair.Remote] = requests.Wanted{Source: pair.Local, Resources: out.Wanted[remote]}
 	}
 	s.requests.Want(wanted)
+}
+
+// left tells how many twins of a withdrawn namespace are left. That there are none is remembered for as long as it is
+// withdrawn. Of one that is not withdrawn nothing is known.
+func (s *ship) left(pair Pair) (left int, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !pair.Withdrawn {
+		delete(s.emptied, pair.Local)
+		return 0, false
+	}
+	if !s.emptied[pair.Local] {
+		if left, known = s.engine.Drained(pair.Local); left > 0 || !known || !slices.Contains(s.engine.Current().Withdrawn, pair.Local) {
+			return left, false
+		}
+		s.emptied[pair.Local] = true
+	}
+	return 0, true
 }
 
 // run runs the engine until ctx ends.

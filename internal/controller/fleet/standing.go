@@ -97,11 +97,18 @@ func (f *Fleet) NamespaceDrained(pair Pair) (left int, known bool) {
 	if s == nil {
 		return 0, false
 	}
-	left, known = s.engine.Drained(pair.Local)
-	if left > 0 || !known || s.agreed() != v1alpha1.ConsentProvider {
-		return left, known
+	if left, known = s.left(pair); !known {
+		return left, left > 0
 	}
-	switch state := s.requests.State(pair.Remote); {
+	return s.given(pair.Remote)
+}
+
+// given tells whether a provider still has something that it made for us: 1, or 0.
+func (s *ship) given(remoteNamespace string) (left int, known bool) {
+	if s.agreed() != v1alpha1.ConsentProvider {
+		return 0, true
+	}
+	switch state := s.requests.State(remoteNamespace); {
 	case !state.Known:
 		return 0, false
 	case !state.Gone:
@@ -110,12 +117,40 @@ func (f *Fleet) NamespaceDrained(pair Pair) (left int, known bool) {
 	return 0, true
 }
 
-// RemoteDrained tells how many twins are left on a remote.
+// RemoteDrained tells how much is left on a remote that leaves: twins, and then what its provider made for us.
 func (f *Fleet) RemoteDrained(remote string) (left int, known bool) {
-	if s := f.ship(remote); s != nil {
-		return s.engine.RemoteDrained()
+	s := f.ship(remote)
+	if s == nil {
+		return 0, false
 	}
-	return 0, false
+	if left, known = s.allLeft(); left > 0 || !known {
+		return left, known
+	}
+	f.mu.Lock()
+	pairs := f.pairs
+	f.mu.Unlock()
+	for _, pair := range pairs {
+		if pair.Cluster != remote {
+			continue
+		}
+		n, ok := s.given(pair.Remote)
+		left, known = left+n, known && ok
+	}
+	return left, known
+}
+
+// allLeft tells how many twins are left on the remote. That there are none is remembered until something is to cross again.
+func (s *ship) allLeft() (left int, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.engine.Current().Namespaces) > 0 {
+		s.empty = false
+	}
+	if !s.empty {
+		left, known = s.engine.RemoteDrained()
+		s.empty = known && left == 0 && len(s.engine.Current().Namespaces) == 0
+	}
+	return left, known || s.empty
 }
 
 func (s *ship) agreed() v1alpha1.Consent {
