@@ -185,3 +185,31 @@ func TestS7_KindsThatComeLater(t *testing.T) {
 		}
 	}
 }
+
+// A kind crosses although the sides store it in other versions, and whichever served version it is written in.
+func TestS7_OtherVersionsOnEachSide(t *testing.T) {
+	f := harness.NewFleet(t, "west", "east")
+	west, east := f.Member("west"), f.Member("east")
+	definition := func(storage string) string {
+		text := "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.example.io}, spec: {group: example.io, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: ["
+		for _, version := range []string{"v1", "v2"} {
+			text += fmt.Sprintf("{name: %s, served: true, storage: %t, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}, status: {type: object, properties: {phase: {type: string}}}}}}}, ", version, version == storage)
+		}
+		return text + "]}}"
+	}
+	west.Apply(definition("v1"))
+	east.Apply(definition("v2"))
+	east.Consent(widgetAccess)
+	east.Admit("west", "'*'", widgetAccess)
+	west.Reach(east, "")
+	west.Cross(crossing("widgets", ", policy: All"))
+	west.Reflect()
+	west.Offload("shop", "")
+	west.Create(strings.ReplaceAll(widget("shop", "one", "", "{size: 1}"), "example.io/v1", "example.io/v2"))
+	f.Eventually(func() error { return is(east.Get("widgets.v2.example.io", "shop-west", "one"), 1, "spec", "size") })
+	east.SetStatus("widgets.v2.example.io", "shop-west", "one", "{phase: Ready}")
+	f.Eventually(func() error { return is(west.Get("widgets.v2.example.io", "shop", "one"), "Ready", "status", "phase") })
+	west.Patch("widgets.v2.example.io", "shop", "one", "{spec: {size: 2}}")
+	f.Eventually(func() error { return is(east.Get(widgets, "shop-west", "one"), 2, "spec", "size") })
+	rests(t, f, "west", west, east)
+}
