@@ -144,7 +144,7 @@ func (r *reflection) apply(ctx context.Context, _ reconcile.Request) (reconcile.
 	for _, remote := range r.remotes.All() {
 		m := fleet.Member{
 			Remote:  fleet.Remote{Name: remote.Name, Labels: remote.Labels, Leaving: remote.Deleting, Consent: remote.Consent},
-			Cluster: remote.Cluster, Barred: !remote.Usable || remote.Consent == "",
+			Cluster: remote.Cluster, Barred: !remote.Usable || remote.Consent == "", Reached: remote.UID != "",
 		}
 		members, remotes = append(members, m), append(remotes, m.Remote)
 	}

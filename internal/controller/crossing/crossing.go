@@ -72,7 +72,7 @@ func (r *Reconciler) left(crossing string) (left []string) {
 	if !known {
 		return []string{"what it carried is not known yet"}
 	}
-	for _, remote := range r.Fleet.Names() {
+	for _, remote := range r.Fleet.Holders(crossing) {
 		switch n, known := r.Fleet.CrossingDrained(crossing, remote); {
 		case !known:
 			left = append(left, "what is left on "+remote+" can't be told")

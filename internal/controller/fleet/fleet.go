@@ -45,6 +45,8 @@ type Member struct {
 	// Cluster is nil as long as it is not known how to reach it; Barred: it must not be used.
 	Cluster *cluster.Cluster
 	Barred  bool
+	// Reached: it was reached once, so that something may be there.
+	Reached bool
 }
 
 // Fleet runs an engine for each remote cluster.
@@ -58,6 +60,7 @@ type Fleet struct {
 	ships   map[string]*ship
 	outcome Output
 	pairs   []Pair
+	reached map[string]bool // remotes that were reached once
 	// withdrawing: what is left, of a pair that was taken out or on a remote that is not selected any more, decides what is
 	// wanted.
 	withdrawing bool
@@ -92,8 +95,9 @@ func New(ctx context.Context, o Options) *Fleet {
 // is taken for removed. Only one call may run at a time.
 func (f *Fleet) Apply(crossings []v1alpha1.Crossing, pairs []Pair, members []Member) {
 	in := Input{Crossings: crossings, Pairs: pairs, MassDeletion: f.MassDeletion}
-	clusters := map[string]*cluster.Cluster{}
+	clusters, reached := map[string]*cluster.Cluster{}, map[string]bool{}
 	for _, m := range members {
+		reached[m.Name] = m.Reached
 		in.Remotes = append(in.Remotes, m.Remote)
 		if !m.Barred {
 			clusters[m.Name] = m.Cluster
@@ -114,7 +118,7 @@ func (f *Fleet) Apply(crossings []v1alpha1.Crossing, pairs []Pair, members []Mem
 	f.kinds.end()
 
 	f.mu.Lock()
-	f.outcome, f.pairs = out, pairs
+	f.outcome, f.pairs, f.reached = out, pairs, reached
 	f.withdrawing = slices.ContainsFunc(pairs, func(p Pair) bool { return p.Withdrawn })
 	for _, conf := range out.Configs {
 		f.withdrawing = f.withdrawing || slices.ContainsFunc(conf.Rules, func(r *boundary.Rule) bool { return labels.MatchesNothing(r.Selector) })

@@ -82,6 +82,21 @@ func (f *Fleet) Rule(crossing, remote string) (rule *boundary.Rule, namespaces [
 	return rule, slices.Sorted(maps.Values(conf.Namespaces))
 }
 
+// Holders returns the remotes on which twins of a Crossing may be, sorted: those for which an engine runs, and those that it
+// holds for and that can't be used for now.
+func (f *Fleet) Holders(crossing string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	holders := slices.Collect(maps.Keys(f.ships))
+	for _, remote := range f.outcome.Crossings[crossing].Remotes {
+		if f.ships[remote] == nil && f.reached[remote] {
+			holders = append(holders, remote)
+		}
+	}
+	slices.Sort(holders)
+	return holders
+}
+
 // CrossingDrained tells how many twins of a removed Crossing are left on a remote; known is false as long as that can't be
 // told.
 func (f *Fleet) CrossingDrained(name, remote string) (left int, known bool) {
@@ -91,11 +106,14 @@ func (f *Fleet) CrossingDrained(name, remote string) (left int, known bool) {
 	return 0, false
 }
 
-// NamespaceDrained tells how much of a local namespace is left on a remote: twins, and then what a provider made for it.
+// NamespaceDrained tells how much of a withdrawn local namespace is left on a remote: twins, and then what a provider made
+// for it. On one that was never reached there is nothing.
 func (f *Fleet) NamespaceDrained(pair Pair) (left int, known bool) {
 	s := f.ship(pair.Cluster)
 	if s == nil {
-		return 0, false
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return 0, !f.reached[pair.Cluster]
 	}
 	if left, known = s.left(pair); !known {
 		return left, left > 0
