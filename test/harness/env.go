@@ -217,9 +217,10 @@ func Main(m *testing.M) {
 // Run runs the isthmus binary to its end and returns what it printed, on both streams, and its exit code.
 func Run(t testing.TB, args ...string) (output string, code int) {
 	t.Helper()
+	binary := Binary(t) // which may have to be built first
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, Binary(t), args...)
+	cmd := exec.CommandContext(ctx, binary, args...)
 	out, err := cmd.CombinedOutput()
 	if _, exited := err.(*exec.ExitError); err != nil && !exited {
 		t.Fatalf("run isthmus %s: %v", strings.Join(args, " "), err)
