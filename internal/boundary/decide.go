@@ -41,10 +41,13 @@ func (d *decider) decide() {
 	}
 
 	if in.Source == nil {
-		if provenance == OursForThis {
+		switch {
+		case provenance == OursForThis && in.Unready:
+			d.holdUnready()
+		case provenance == OursForThis:
 			d.because("the source is gone or no rule selects it")
 			d.unselected(stamp, true)
-		} else {
+		default:
 			d.nothing("the source is gone or no rule selects it, and no twin of ours is at %s", FormatName(in.Place))
 		}
 		return
@@ -56,6 +59,11 @@ func (d *decider) decide() {
 	}
 	chosen := chooseRule(in.Rules, in.Source, in.Naming, stamped)
 	if released(in.Source) && d.letGo(chosen.rule, "annotation %s lets it go", AnnotationRelease) {
+		return
+	}
+	if in.Unready && (chosen.rule != nil || provenance == OursForThis) {
+		d.out.Rule = chosen.rule
+		d.holdUnready()
 		return
 	}
 	if chosen.invalid && !(terminating(in.Source) && d.held()) { // what is held would never go
@@ -121,6 +129,11 @@ func (d *decider) decide() {
 	default:
 		d.withTwin(stamp)
 	}
+}
+
+// holdUnready leaves everything as it is while the source's namespace and its counterpart are not to be touched (D: kept).
+func (d *decider) holdUnready() {
+	d.hold(UntilNamespace, "the counterpart of namespace %s is not ready, so what is there stays as it is", d.in.Key.Namespace)
 }
 
 // blocked refuses because of what is at the twin's place (N1, P4).

@@ -86,6 +86,9 @@ type Input struct {
 	// Withdrawn: the local namespace of the source, or of an import, was taken out of the pairs by somebody who was seen to
 	// do so. It says nothing where the source's namespace has a place all the same.
 	Withdrawn bool
+	// Unready: the source's namespace and its counterpart are not to be touched for now, so nothing is written or deleted
+	// for it on either side.
+	Unready bool
 	// Confirmed: the right cluster and the right CRD stood behind it, asked after the event (F7). Deletes wait for it.
 	Confirmed bool
 
@@ -156,7 +159,7 @@ const (
 	UntilTwinGone Wait = "twin gone"
 	// UntilPlaceFree: something else is at the twin's place; its deletion brings the next decision.
 	UntilPlaceFree Wait = "place free"
-	// UntilNamespace: the twin's namespace is missing, terminating or another's.
+	// UntilNamespace: the twin's namespace is missing, terminating or another's, or the pair is not ready.
 	UntilNamespace Wait = "namespace"
 	// UntilRetry: at Decision.RetryAt.
 	UntilRetry Wait = "retry"

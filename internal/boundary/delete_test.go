@@ -7,9 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func pairAway(in *Input)   { in.Naming = SameName{Pairs: NamespacePairs{"shop": "elsewhere"}} }
-func pairGone(in *Input)   { in.Naming = SameName{Pairs: NamespacePairs{"other": "shop"}} }
-func withdrawn(in *Input)  { in.Withdrawn = true }
+func pairAway(in *Input)  { in.Naming = SameName{Pairs: NamespacePairs{"shop": "elsewhere"}} }
+func pairGone(in *Input)  { in.Naming = SameName{Pairs: NamespacePairs{"other": "shop"}} }
+func withdrawn(in *Input) { in.Withdrawn = true }
+func unready(in *Input)   { in.Unready = true }
+func releasedSource(in *Input) {
+	in.Source.SetAnnotations(map[string]string{AnnotationRelease: "true"})
+	in.Source.SetFinalizers([]string{in.Identity.Finalizer(in.Remote)})
+}
 func filterAway(in *Input) { in.Rules[0].Namespaces.Exclude = []string{"shop"} }
 func allowList(in *Input)  { in.Rules[0].Policy = PolicyAllowList }
 func otherRule(in *Input)  { in.Rules = []*Rule{widgetRule(func(r *Rule) { r.Name = "others" })} }
@@ -50,6 +55,16 @@ func TestD_DeletionTable(t *testing.T) {
 		{"pair changed, though it was said to be removed", m{pairAway, inferred, paused, withdrawn}, expect{Hold, UntilGuard, ""}, false},
 		{"absence, though the pair was said to be removed", m{noSource, inferred, paused, withdrawn}, expect{Hold, UntilGuard, ""}, false},
 		{"another UID, though the pair was said to be removed", m{newUID, inferred, paused, withdrawn}, expect{Hold, UntilGuard, ""}, false},
+
+		{"pair not ready, source gone", m{unready, noSource}, expect{Hold, UntilNamespace, ""}, false},
+		{"pair not ready, source terminating", m{unready, dyingSource}, expect{Hold, UntilNamespace, ""}, false},
+		{"pair not ready, source another", m{unready, newUID}, expect{Hold, UntilNamespace, ""}, false},
+		{"pair not ready, not selected any more", m{unready, unmatched}, expect{Hold, UntilNamespace, ""}, false},
+		{"pair not ready, rule removed", m{unready, removed(RemovalDelete)}, expect{Hold, UntilNamespace, ""}, false},
+		{"pair not ready, to be created", m{unready, func(in *Input) { in.Twin = nil }}, expect{Hold, UntilNamespace, ""}, false},
+		{"pair not ready, no twin and not selected", m{unready, unmatched, func(in *Input) { in.Twin = nil }}, expect{action: Nothing}, false},
+		{"pair not ready, twin foreign, source gone", m{unready, noSource, foreignTwin}, expect{action: Nothing}, false},
+		{"pair not ready, the source let go by its annotation", m{unready, releasedSource}, expect{action: SetFinalizers}, false},
 
 		{"absence inferred", m{noSource, inferred}, expect{action: Delete}, false},
 		{"absence inferred, for many at once", m{noSource, inferred, paused}, expect{Hold, UntilGuard, ""}, false},

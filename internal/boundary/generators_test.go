@@ -242,6 +242,7 @@ func drawInput(t *rapid.T) Input {
 	some("more twins", func() { in.MoreTwins = true })
 	some("inferred", func() { in.Evidence = Inferred })
 	some("withdrawn", func() { in.Withdrawn = true })
+	some("unready", func() { in.Unready = true })
 	some("unconfirmed", func() { in.Confirmed = false })
 	some("paused", func() { in.Guard = Guard{true, 6, 9} })
 	some("pairs", func() {

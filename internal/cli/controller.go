@@ -29,6 +29,7 @@ type controllerOptions struct {
 	logFormat, logLevel     string
 	providerFile            string
 	massDeletion            string
+	namespaceSource         string
 	election                electionOptions
 }
 
@@ -64,6 +65,7 @@ The cluster ID must stay the same over restarts: objects that were created under
 	f.StringVar(&o.logLevel, "log-level", "info", "how much is logged: error, warn, info, debug or trace")
 	f.StringVar(&o.providerFile, "clusterprofile-provider-file", "", "file that says which access plugins may be run for ClusterProfiles; empty: none")
 	f.StringVar(&o.massDeletion, "mass-deletion", string(boundary.MassDeletionPause), "what happens when inference would delete most twins of a kind: Pause or Allow")
+	f.StringVar(&o.namespaceSource, "namespace-source", controller.SourceOffloading, "what says which namespaces have counterparts: offloading (NamespaceOffloadings), or liqo (Liqo's NamespaceMaps; Liqo makes the namespaces then)")
 	o.election.flags(cmd)
 	return cmd
 }
@@ -94,6 +96,9 @@ func (o *controllerOptions) check() error {
 	}
 	if m := boundary.MassDeletion(o.massDeletion); m != boundary.MassDeletionPause && m != boundary.MassDeletionAllow {
 		return fmt.Errorf("--mass-deletion %q: expected %s or %s", o.massDeletion, boundary.MassDeletionPause, boundary.MassDeletionAllow)
+	}
+	if !slices.Contains(controller.NamespaceSources, o.namespaceSource) {
+		return fmt.Errorf("--namespace-source %q: expected %s", o.namespaceSource, strings.Join(controller.NamespaceSources, " or "))
 	}
 	return o.election.check()
 }
@@ -135,7 +140,7 @@ func (o *controllerOptions) run(ctx context.Context, stderr io.Writer) error {
 	c := controller.New(controller.Options{
 		Controllers: o.controllers, ClusterID: o.clusterID, Instance: o.instance, Namespace: o.namespace, Local: local,
 		Gate: candidate.gate, UserAgent: candidate.agent, Version: version(), Providers: providers,
-		MassDeletion: boundary.MassDeletion(o.massDeletion), Metrics: metrics, Own: own, Logger: log,
+		MassDeletion: boundary.MassDeletion(o.massDeletion), NamespaceSource: o.namespaceSource, Metrics: metrics, Own: own, Logger: log,
 		Election: candidate.election(local, o.namespace, o.instance, own, log),
 	})
 	ctx, cancel := context.WithCancel(ctx)

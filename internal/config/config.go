@@ -26,6 +26,9 @@ type Config struct {
 	// that were seen to be deleted, and the guard holds none (F8). A file can't say so. They are named until the twins are
 	// gone, also after a restart.
 	Withdrawn []string
+	// Unready are those of Namespaces whose counterparts must not be touched for now: what is there stays as it is. A file
+	// can't say so.
+	Unready []string
 	// Confined: copies of remote objects go into the counterparts of their namespaces alone, whatever their annotations say.
 	// No file says so: it is for configurations that others than the writers of a file take part in.
 	Confined bool

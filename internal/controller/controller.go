@@ -55,9 +55,11 @@ type Options struct {
 	// Providers says which access plugins may be run for ClusterProfiles; nil: none.
 	Providers    *access.ProviderFile
 	MassDeletion boundary.MassDeletion
-	Metrics      *observe.Remotes
-	Own          *observe.Metrics
-	Logger       *slog.Logger
+	// NamespaceSource says which objects say what namespaces have counterparts.
+	NamespaceSource string
+	Metrics         *observe.Remotes
+	Own             *observe.Metrics
+	Logger          *slog.Logger
 	// Election says who of several instances runs; nil: this one is alone.
 	Election *leader.Election
 }
@@ -188,6 +190,9 @@ func (c *Controller) Ready() (notes []string, err error) {
 		return nil, fmt.Errorf("the local cluster is not reached: %w", h.Err)
 	}
 	if r != nil {
+		if r.mapped != nil {
+			notes = r.mapped.told()
+		}
 		for _, s := range r.status(c.Version) {
 			if !s.Ready {
 				reason, _, _ := strings.Cut(s.Reason, "\n")

@@ -21,6 +21,7 @@ import (
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/controller/crossing"
 	"isthmus.dev/isthmus/internal/controller/fleet"
+	"isthmus.dev/isthmus/internal/controller/liqo"
 	"isthmus.dev/isthmus/internal/controller/offloading"
 	"isthmus.dev/isthmus/internal/controller/remotecluster"
 	"isthmus.dev/isthmus/internal/observe"
@@ -35,6 +36,7 @@ type reflection struct {
 	remotes *remotecluster.Remotes
 	fleet   *fleet.Fleet
 	events  *observe.Events
+	mapped  *mapped // nil: NamespaceOffloadings say which namespaces have counterparts
 
 	// stale leads to what is wanted being worked out again, refresh to statuses being told again.
 	stale   nudge
@@ -84,7 +86,7 @@ func (c *Controller) newReflection(ctx context.Context, mgr ctrl.Manager, localU
 	r.events.LogTo(c.Logger)
 	r.fleet = fleet.New(ctx, fleet.Options{
 		ClusterID: c.ClusterID, Instance: c.Instance, LocalUID: localUID, Namespace: c.Namespace, Local: c.Local,
-		MassDeletion: c.MassDeletion, Metrics: c.Metrics, Logger: c.Logger,
+		MassDeletion: c.MassDeletion, NamespacesGiven: c.NamespaceSource == SourceLiqo, Metrics: c.Metrics, Logger: c.Logger,
 		Changed: r.changed, Stale: func() { r.stale.add(everything) },
 	})
 	r.remotes = remotecluster.New(remotecluster.Options{
@@ -94,6 +96,13 @@ func (c *Controller) newReflection(ctx context.Context, mgr ctrl.Manager, localU
 	})
 	if err := r.remotes.SetupWithManager(mgr); err != nil {
 		return nil, err
+	}
+	ignored := ""
+	if c.NamespaceSource == SourceLiqo {
+		maps := liqo.New(c.Local, c.Logger, func() { r.stale.add(everything) })
+		r.mapped = &mapped{maps: maps, local: c.Local, fleet: r.fleet}
+		r.tasks.Go(func() { maps.Run(ctx) })
+		ignored = "isthmus runs with --namespace-source=liqo, so the NamespaceOffloadings of Liqo (offloading.liqo.io) say which namespaces are offloaded, and this one is not looked at"
 	}
 	once := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: everything}}
@@ -114,7 +123,7 @@ func (c *Controller) newReflection(ctx context.Context, mgr ctrl.Manager, localU
 	}
 	err = ctrl.NewControllerManagedBy(mgr).Named("offloading").WithOptions(options).
 		For(&v1alpha1.NamespaceOffloading{}).WatchesRawSource(r.refresh[1].source()).
-		Complete(&offloading.Reconciler{Client: r.client, Fleet: r.fleet, Offload: r.offload, Events: r.events})
+		Complete(&offloading.Reconciler{Client: r.client, Fleet: r.fleet, Offload: r.offload, Ignored: ignored, Events: r.events})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the controller of NamespaceOffloadings: %w", err)
 	}
@@ -135,31 +144,42 @@ func (r *reflection) apply(ctx context.Context, _ reconcile.Request) (reconcile.
 	if err := r.client.List(ctx, &crossings); err != nil {
 		return reconcile.Result{}, err
 	}
-	var offloadings v1alpha1.NamespaceOffloadingList
-	if err := r.client.List(ctx, &offloadings); err != nil {
-		return reconcile.Result{}, err
-	}
 	var members []fleet.Member
 	var remotes []fleet.Remote
 	for _, remote := range r.remotes.All() {
 		m := fleet.Member{
 			Remote:  fleet.Remote{Name: remote.Name, Labels: remote.Labels, Leaving: remote.Deleting, Consent: remote.Consent},
-			Cluster: remote.Cluster, Barred: !remote.Usable || remote.Consent == "", Reached: remote.UID != "",
+			Cluster: remote.Cluster, Barred: !remote.Usable || remote.Consent == "" && r.mapped == nil, Reached: remote.UID != "",
 		}
 		members, remotes = append(members, m), append(remotes, m.Remote)
 	}
-	offloads := fleet.Offloads(kept(offloadings.Items, v1alpha1.OffloadingFinalizer), remotes, r.fleet.ClusterID)
-	var pairs []fleet.Pair
-	for _, o := range offloads {
-		pairs = append(pairs, o.Pairs...)
+	pairs, known, err := r.pairs(ctx, remotes)
+	if err != nil || !known {
+		return reconcile.Result{}, err
 	}
 	r.fleet.Apply(kept(crossings.Items, v1alpha1.CrossingFinalizer), pairs, members)
 	r.remotes.KindsChanged()
+	r.changed()
+	return reconcile.Result{}, nil
+}
+
+// pairs works out which namespaces have counterparts; known is false as long as that can't be told.
+func (r *reflection) pairs(ctx context.Context, remotes []fleet.Remote) (pairs []fleet.Pair, known bool, err error) {
+	if r.mapped != nil {
+		return r.mapped.work(ctx, remotes)
+	}
+	var offloadings v1alpha1.NamespaceOffloadingList
+	if err := r.client.List(ctx, &offloadings); err != nil {
+		return nil, false, err
+	}
+	offloads := fleet.Offloads(kept(offloadings.Items, v1alpha1.OffloadingFinalizer), remotes, r.fleet.ClusterID)
+	for _, o := range offloads {
+		pairs = append(pairs, o.Pairs...)
+	}
 	r.mu.Lock()
 	r.offloads = offloads
 	r.mu.Unlock()
-	r.changed()
-	return reconcile.Result{}, nil
+	return pairs, true, nil
 }
 
 // kept leaves out the objects that nothing keeps until what they stand for is tidied up.

@@ -35,9 +35,15 @@ func (e *Engine) ways(c *config.Config, localUID, remoteUID string) []way {
 	for i := range both {
 		w := &both[i]
 		w.identity.Home, w.identity.Instance = e.ClusterID, e.Instance
-		w.extent = flow.Extent{Naming: c.Naming(w.direction, e.ClusterID), Withdrawn: map[string]bool{}}
+		w.extent = flow.Extent{Naming: c.Naming(w.direction, e.ClusterID), Withdrawn: map[string]bool{}, Unready: map[string]bool{}}
 		for _, name := range c.Withdrawn {
 			w.extent.Withdrawn[name] = true
+		}
+		for _, name := range c.Unready {
+			if w.direction == boundary.FromRemote {
+				name = c.Namespaces[name]
+			}
+			w.extent.Unready[name] = true
 		}
 		w.rules = slices.DeleteFunc(slices.Clone(c.Rules), func(r *boundary.Rule) bool { return r.Direction != w.direction })
 		w.massDeletion = c.MassDeletion

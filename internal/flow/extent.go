@@ -16,6 +16,8 @@ type Extent struct {
 	Naming boundary.Naming
 	// Withdrawn are the local namespaces that were taken out of the pairs on purpose (boundary.Input).
 	Withdrawn map[string]bool
+	// Unready are the namespaces of sources whose counterparts are not ready (boundary.Input).
+	Unready map[string]bool
 }
 
 // withdrawn reports whether the local namespace of a source, or of what is or belongs at a place, was taken out on purpose.
@@ -85,8 +87,8 @@ func (x *extents) overtaken() bool {
 
 // move is what changes from one extent to the next.
 type move struct {
-	// sources are the namespaces of sources whose counterpart changed, came or went; withdrawn the local ones of which
-	// it is another thing now whether they were taken out on purpose.
+	// sources are the namespaces of sources whose counterpart changed, came or went, or is ready now, or no more; withdrawn
+	// the local ones of which it is another thing now whether they were taken out on purpose.
 	sources, withdrawn map[string]bool
 }
 
@@ -94,14 +96,20 @@ type move struct {
 func (x *Extent) movesTo(next *Extent) (m move, ok bool) {
 	changed, ok := boundary.PairChanges(x.Naming, next.Naming)
 	m = move{setOf(changed), map[string]bool{}}
-	for _, pair := range [][2]map[string]bool{{x.Withdrawn, next.Withdrawn}, {next.Withdrawn, x.Withdrawn}} {
-		for name := range pair[0] {
-			if !pair[1][name] {
-				m.withdrawn[name] = true
+	addDifference(m.withdrawn, x.Withdrawn, next.Withdrawn)
+	addDifference(m.sources, x.Unready, next.Unready)
+	return m, ok
+}
+
+// addDifference adds to a set what only one of two others has.
+func addDifference(to, a, b map[string]bool) {
+	for _, sets := range [][2]map[string]bool{{a, b}, {b, a}} {
+		for name := range sets[0] {
+			if !sets[1][name] {
+				to[name] = true
 			}
 		}
 	}
-	return m, ok
 }
 
 // Follow takes the next extent in force, one that Follows the present one: only sources of namespaces that have another

@@ -20,6 +20,11 @@ func extentOf(withdrawn []string, namespaces ...string) *Extent {
 	return &Extent{Naming: boundary.SameName{Pairs: pairs}, Withdrawn: setOf(withdrawn)}
 }
 
+func unready(x *Extent, names ...string) *Extent {
+	x.Unready = setOf(names)
+	return x
+}
+
 func TestWhatMovesBetweenExtents(t *testing.T) {
 	for _, test := range []struct {
 		name               string
@@ -32,6 +37,8 @@ func TestWhatMovesBetweenExtents(t *testing.T) {
 		{"one is withdrawn", extentOf(nil, "a", "b"), extentOf([]string{"b"}, "a"), "[b]", "[b]", true},
 		{"one that had gone is said to be withdrawn", extentOf(nil, "a"), extentOf([]string{"b"}, "a"), "[]", "[b]", true},
 		{"and is back", extentOf([]string{"b"}, "a"), extentOf(nil, "a", "b"), "[b]", "[b]", true},
+		{"one is not ready any more", extentOf(nil, "a", "b"), unready(extentOf(nil, "a", "b"), "b"), "[b]", "[]", true},
+		{"and is again", unready(extentOf(nil, "a", "b"), "b"), extentOf(nil, "a", "b"), "[b]", "[]", true},
 		{"another naming", extentOf(nil, "a"), &Extent{Naming: boundary.SameName{}}, "[]", "[]", false},
 	} {
 		m, ok := test.before.movesTo(test.next)

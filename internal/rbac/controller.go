@@ -28,7 +28,7 @@ type ControllerOptions struct {
 	LeaderElect bool
 	// ClusterProfiles says whether RemoteClusters may name ClusterProfiles.
 	ClusterProfiles bool
-	// Liqo says whether Liqo's NamespaceMaps say which namespaces have counterparts.
+	// Liqo says whether Liqo's NamespaceMaps say which namespaces have counterparts, which Liqo makes then.
 	Liqo bool
 	// Subject is who gets the roles.
 	Subject Subject
@@ -86,6 +86,9 @@ func ruleOf(c *v1alpha1.Crossing) (*boundary.Rule, error) {
 
 // controllerNeeds lists what the controller needs whatever crosses.
 func controllerNeeds(o ControllerOptions) []need {
+	if o.Side == Remote && o.Liqo {
+		return []need{{resource: "namespaces", verbs: watch, cluster: true}}
+	}
 	if o.Side == Remote {
 		// It makes the counterparts, under its mark, and takes away those that it made.
 		return []need{{resource: "namespaces", verbs: slices.Concat(watch, write), cluster: true}}
@@ -107,7 +110,11 @@ func controllerNeeds(o ControllerOptions) []need {
 		needs = append(needs, need{group: "multicluster.x-k8s.io", resource: "clusterprofiles", verbs: watch, cluster: true})
 	}
 	if o.Liqo {
-		needs = append(needs, need{group: "offloading.liqo.io", resource: "namespacemaps", verbs: watch, cluster: true})
+		const group, maps = "offloading.liqo.io", "namespacemaps"
+		needs = append(needs,
+			need{group: group, resource: maps, verbs: watch, cluster: true},
+			need{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", names: []string{maps + "." + group}, verbs: watch, cluster: true},
+		)
 	}
 	return needs
 }

@@ -52,6 +52,7 @@ func TestS1_ControllerWithoutCrossings(t *testing.T) {
 			"ours/secrets: get,list,watch",
 		}},
 		{"remote", ControllerOptions{Side: Remote}, []string{"/namespaces: get,list,watch,create,patch,delete"}},
+		{"remote, where Liqo makes the namespaces", ControllerOptions{Side: Remote, Liqo: true}, []string{"/namespaces: get,list,watch"}},
 	}
 	for _, tt := range tests {
 		if diff := cmp.Diff(tt.want, lines(controllerGrants(t, tt.options))); diff != "" {
@@ -73,7 +74,9 @@ func TestControllerGrants(t *testing.T) {
 	}{
 		{"leader election", ControllerOptions{Side: Local, LeaderElect: true}, []string{"ours/leases.coordination.k8s.io[isthmus-controller]: get,create,patch,update"}},
 		{"ClusterProfiles", ControllerOptions{Side: Local, ClusterProfiles: true}, []string{"/clusterprofiles.multicluster.x-k8s.io: get,list,watch"}},
-		{"Liqo", ControllerOptions{Side: Local, Liqo: true}, []string{"/namespacemaps.offloading.liqo.io: get,list,watch"}},
+		{"Liqo", ControllerOptions{Side: Local, Liqo: true}, []string{
+			"/namespacemaps.offloading.liqo.io: get,list,watch", "/customresourcedefinitions.apiextensions.k8s.io[namespacemaps.offloading.liqo.io]: get,list,watch",
+		}},
 		{"sources", ControllerOptions{Side: Local, Crossings: []v1alpha1.Crossing{crossing("example.io", "widgets")}}, []string{
 			widgetsCRD, "/widgets.example.io/status: patch", "/widgets.example.io: get,list,watch",
 		}},

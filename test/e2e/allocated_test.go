@@ -3,11 +3,7 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -218,29 +214,9 @@ func TestO1_JobRunsOnceOnTheOtherSide(t *testing.T) {
 // argoCD is where the real CRD of an Argo CD Application comes from.
 const argoCD = "github.com/argoproj/argo-cd/v3@v3.4.0"
 
-// moduleFile reads a file of a module's version from the module cache, where it is put if need be.
-func moduleFile(t testing.TB, module, path string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
-	cmd.Dir = t.TempDir() // outside our own module, whose go.sum need not know it
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("download %s: %v\n%s", module, err, out)
-	}
-	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(out, &downloaded); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(filepath.Join(downloaded.Dir, path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
-}
-
 func TestO1_ArgoApplicationKeepsItsOperation(t *testing.T) {
 	e := harness.New(t)
-	e.Both(moduleFile(t, argoCD, "manifests/crds/application-crd.yaml"))
+	e.Both(harness.ModuleFile(t, argoCD, "manifests/crds/application-crd.yaml"))
 	ns := e.Namespace("a")
 	const apps = "applications.v1alpha1.argoproj.io"
 	config := rules(ns, "apiVersion: argoproj.io/v1alpha1, kind: Application")

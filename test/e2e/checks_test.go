@@ -310,6 +310,6 @@ func TestT3_ALaggingController(t *testing.T) {
 func TestT3_ALaggingGateway(t *testing.T) {
 	t.Parallel()
 	e := harness.NewOwn(t, controlplane.Options{})
-	e.Both(moduleFile(t, gatewayAPI, filepath.Join("config", "crd", "standard", "gateway.networking.k8s.io_httproutes.yaml")))
+	e.Both(harness.ModuleFile(t, gatewayAPI, filepath.Join("config", "crd", "standard", "gateway.networking.k8s.io_httproutes.yaml")))
 	laggingController(t, e, routeSubject)
 }

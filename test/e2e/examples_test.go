@@ -168,7 +168,7 @@ func TestN3_ExamplesForVirtualClusters(t *testing.T) {
 		{prometheusOperator, "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"},
 		{certManager, "deploy/crds/cert-manager.io_certificates.yaml"},
 	} {
-		all.Both(moduleFile(t, crd[0], crd[1]))
+		all.Both(harness.ModuleFile(t, crd[0], crd[1]))
 	}
 	namespaces := func(side *harness.Side, names ...string) {
 		for _, name := range names {

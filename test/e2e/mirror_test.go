@@ -24,7 +24,7 @@ const (
 // applyGatewayClasses has both sides serve the cluster-scoped kind GatewayClass.
 func applyGatewayClasses(e *harness.Env) {
 	e.T.Helper()
-	e.Both(moduleFile(e.T, gatewayAPI, "config/crd/standard/gateway.networking.k8s.io_gatewayclasses.yaml"))
+	e.Both(harness.ModuleFile(e.T, gatewayAPI, "config/crd/standard/gateway.networking.k8s.io_gatewayclasses.yaml"))
 }
 
 // gatewayClass is a GatewayClass that classRule of the same test selects.

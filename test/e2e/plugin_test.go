@@ -213,10 +213,10 @@ func TestN3_PluginsOfTwoTenants(t *testing.T) {
 	first := harness.NewOwn(t, controlplane.Options{})
 	tenants := []*harness.Env{first, first.Tenant(t)}
 	names := []string{"acme", "globex"}
-	crds := moduleFile(t, gatewayAPI, "config/crd/standard/gateway.networking.k8s.io_gatewayclasses.yaml") + "\n---\n" +
-		moduleFile(t, gatewayAPI, "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml") + "\n---\n" +
-		moduleFile(t, argoCD, "manifests/crds/application-crd.yaml") + "\n---\n" +
-		moduleFile(t, prometheusOperator, "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml")
+	crds := harness.ModuleFile(t, gatewayAPI, "config/crd/standard/gateway.networking.k8s.io_gatewayclasses.yaml") + "\n---\n" +
+		harness.ModuleFile(t, gatewayAPI, "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml") + "\n---\n" +
+		harness.ModuleFile(t, argoCD, "manifests/crds/application-crd.yaml") + "\n---\n" +
+		harness.ModuleFile(t, prometheusOperator, "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml")
 	manifest := func(name string) string {
 		content, err := demo.Files.ReadFile(name)
 		if err != nil {

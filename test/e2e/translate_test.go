@@ -58,7 +58,7 @@ func all(errs ...error) error {
 func TestX1X2T3T4_HTTPRoute(t *testing.T) {
 	t.Parallel()
 	e := harness.New(t)
-	e.Both(moduleFile(t, gatewayAPI, "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"))
+	e.Both(harness.ModuleFile(t, gatewayAPI, "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"))
 	const routes = "httproutes.gateway.networking.k8s.io"
 	a, b, host := e.Namespace("a"), e.Namespace("b"), e.Namespace("host")
 	config := virtual(host, []string{a, b}, "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\ndirection: toHost\nstatusSync: true\npatches:\n"+

@@ -432,7 +432,7 @@ func TestS4_ForeignCopiesWhereARuleTakesThem(t *testing.T) {
 // An Argo CD that tenants share: what they deploy belongs to their own project, whatever they write.
 func TestEnforceTenantProject(t *testing.T) {
 	e := harness.New(t)
-	e.Both(moduleFile(t, argoCD, "manifests/crds/application-crd.yaml"))
+	e.Both(harness.ModuleFile(t, argoCD, "manifests/crds/application-crd.yaml"))
 	ns, argo := e.Namespace("a"), e.Namespace("argocd")
 	host := "vcluster-" + e.ID + "--shop"
 	e.Remote.Apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: " + host + "}\n")

@@ -41,6 +41,7 @@ type Member struct {
 	*Side
 	fleet     *Fleet
 	crossings []v1alpha1.Crossing
+	liqo      bool
 	processes []*Isthmus
 }
 
@@ -162,10 +163,13 @@ func (m *Member) Trust(consumer *Member) {
 	m.t.Helper()
 	objects, err := rbac.Controller(rbac.ControllerOptions{
 		Crossings: consumer.crossings, Side: rbac.Remote, Instance: "controller", Name: user(consumer.Name()), Namespace: IsthmusNamespace,
-		Subject: rbac.Subject{User: user(consumer.Name())},
+		Liqo: consumer.liqo, Subject: rbac.Subject{User: user(consumer.Name())},
 	})
 	m.applyObjects(objects, err)
 }
+
+// UseLiqo says that Liqo makes the cluster's namespaces on its providers.
+func (m *Member) UseLiqo() { m.liqo = true }
 
 // Reach tells a consumer how to reach a provider: a Secret with a kubeconfig, and a RemoteCluster with some labels.
 func (m *Member) Reach(provider *Member, labels string) {
@@ -210,7 +214,8 @@ func (m *Member) Cross(manifests string) {
 func (m *Member) Grant() {
 	m.t.Helper()
 	objects, err := rbac.Controller(rbac.ControllerOptions{
-		Crossings: m.crossings, Side: rbac.Local, Instance: "controller", Namespace: IsthmusNamespace, Subject: rbac.Subject{User: user(m.Name())},
+		Crossings: m.crossings, Side: rbac.Local, Instance: "controller", Namespace: IsthmusNamespace, Liqo: m.liqo,
+		Subject: rbac.Subject{User: user(m.Name())},
 	})
 	m.applyObjects(objects, err)
 }

@@ -150,18 +150,23 @@ func Compile(in Input) Output {
 func (in Input) ground(remote Remote) *config.Config {
 	conf := &config.Config{
 		Namespaces: boundary.NamespacePairs{}, Confined: true, Events: true, MassDeletion: in.MassDeletion,
-		CreateNamespaces: remote.Consent != v1alpha1.ConsentProvider,
+		CreateNamespaces: remote.Consent == v1alpha1.ConsentConsumer,
 	}
 	for _, pair := range in.Pairs {
-		switch {
-		case pair.Cluster != remote.Name:
-		case pair.Withdrawn:
+		if pair.Cluster != remote.Name {
+			continue
+		}
+		if pair.Withdrawn {
 			conf.Withdrawn = append(conf.Withdrawn, pair.Local)
-		default:
-			conf.Namespaces[pair.Local] = pair.Remote
+			continue
+		}
+		conf.Namespaces[pair.Local] = pair.Remote
+		if pair.Unready {
+			conf.Unready = append(conf.Unready, pair.Local)
 		}
 	}
 	slices.Sort(conf.Withdrawn)
+	slices.Sort(conf.Unready)
 	return conf
 }
 
@@ -269,6 +274,6 @@ func requested(c *v1alpha1.Crossing) v1alpha1.RequestedResource {
 
 // hashOf tells configurations apart; specs are what its rules come from.
 func hashOf(c *config.Config, specs []string) string {
-	sum := sha256.Sum256([]byte(text([]any{specs, c.Namespaces, c.Withdrawn, c.CreateNamespaces, c.MassDeletion})))
+	sum := sha256.Sum256([]byte(text([]any{specs, c.Namespaces, c.Withdrawn, c.Unready, c.CreateNamespaces, c.MassDeletion})))
 	return hex.EncodeToString(sum[:8])
 }

@@ -34,7 +34,7 @@ func crossing(name string, age int, change ...func(*v1alpha1.CrossingSpec)) v1al
 func compile(kind Kind, crossings ...v1alpha1.Crossing) Output {
 	return Compile(Input{
 		Crossings: crossings,
-		Pairs:     []Pair{{"shop", "shop-home", "east", false}, {"old", "old-home", "east", true}, {"shop", "shop-home", "west", false}},
+		Pairs:     []Pair{{"shop", "shop-home", "east", false, false}, {"old", "old-home", "east", true, false}, {"shop", "shop-home", "west", false, false}},
 		Remotes:   []Remote{{Name: "east", Consent: v1alpha1.ConsentProvider}, {Name: "west", Labels: map[string]string{"zone": "w"}, Consent: v1alpha1.ConsentConsumer}},
 		Kind:      func(string, schema.GroupVersionResource) Kind { return kind }, MassDeletion: boundary.MassDeletionPause,
 		Carried: func(crossing, _ string) bool { return crossing == "carried" },

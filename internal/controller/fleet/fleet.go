@@ -33,8 +33,10 @@ type Options struct {
 	Namespace    string
 	Local        *cluster.Cluster
 	MassDeletion boundary.MassDeletion
-	Metrics      *observe.Remotes
-	Logger       *slog.Logger
+	// NamespacesGiven: somebody else makes the counterparts, so they are neither made nor asked for.
+	NamespacesGiven bool
+	Metrics         *observe.Remotes
+	Logger          *slog.Logger
 	// Changed is called, without locks, when statuses may have changed. Stale is called when Apply should be called again.
 	Changed, Stale func()
 }
@@ -96,7 +98,11 @@ func New(ctx context.Context, o Options) *Fleet {
 func (f *Fleet) Apply(crossings []v1alpha1.Crossing, pairs []Pair, members []Member) {
 	in := Input{Crossings: crossings, Pairs: pairs, MassDeletion: f.MassDeletion}
 	clusters, reached := map[string]*cluster.Cluster{}, map[string]bool{}
-	for _, m := range members {
+	for i := range members {
+		m := &members[i]
+		if f.NamespacesGiven {
+			m.Consent = ""
+		}
 		reached[m.Name] = m.Reached
 		in.Remotes = append(in.Remotes, m.Remote)
 		if !m.Barred {
@@ -202,7 +208,9 @@ func (f *Fleet) launch(m Member, pairs []Pair, out Output) {
 		},
 	})
 	s.take(m.Consent, pairs, out, m.Name)
-	s.tasks.Go(func() { s.requests.Run(ctx) })
+	if !f.NamespacesGiven {
+		s.tasks.Go(func() { s.requests.Run(ctx) })
+	}
 	s.tasks.Go(func() { s.ensure(ctx, f.Changed) })
 	s.tasks.Go(func() { s.run(ctx, f.progressed) })
 	f.mu.Lock()
@@ -231,11 +239,12 @@ func (s *ship) take(consent v1alpha1.Consent, pairs []Pair, out Output, remote s
 	s.mu.Unlock()
 	wanted := map[string]requests.Wanted{}
 	for _, pair := range pairs {
-		if consent != v1alpha1.ConsentProvider || pair.Cluster != remote {
+		if pair.Cluster != remote {
 			continue
 		}
 		// The rights stay until the twins are gone.
-		if left, known := s.left(pair); known && left == 0 {
+		left, known := s.left(pair)
+		if consent != v1alpha1.ConsentProvider || known && left == 0 {
 			continue
 		}
 		wanted[pair.Remote] = requests.Wanted{Source: pair.Local, Resources: out.Wanted[remote]}

@@ -27,6 +27,8 @@ type Pair struct {
 	Local, Remote, Cluster string
 	// Withdrawn: somebody took the pair out on purpose, so its twins go, however many they are.
 	Withdrawn bool
+	// Unready: nothing that is there is to be touched for now. It is not Withdrawn.
+	Unready bool
 }
 
 // Offload is what a NamespaceOffloading comes to.

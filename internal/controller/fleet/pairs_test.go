@@ -56,33 +56,33 @@ func TestN3_Counterparts(t *testing.T) {
 	}{
 		"the default name": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("shop", 1)}, remotes: []Remote{east, west},
-			pairs: map[string][]Pair{"shop": {{"shop", "shop-home", "east", false}, {"shop", "shop-home", "west", false}}},
+			pairs: map[string][]Pair{"shop": {{"shop", "shop-home", "east", false, false}, {"shop", "shop-home", "west", false, false}}},
 		},
 		"a name that is too long": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading(long, 1)}, remotes: []Remote{east},
-			pairs: map[string][]Pair{long: {{long, long[:52] + "-f8fe1c4102", "east", false}}},
+			pairs: map[string][]Pair{long: {{long, long[:52] + "-f8fe1c4102", "east", false, false}}},
 		},
 		"the same name, and a selected one": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("a", 1, same), offloading("b", 1, selected("else"))}, remotes: []Remote{east},
-			pairs: map[string][]Pair{"a": {{"a", "a", "east", false}}, "b": {{"b", "else", "east", false}}},
+			pairs: map[string][]Pair{"a": {{"a", "a", "east", false, false}}, "b": {{"b", "else", "east", false, false}}},
 		},
 		"the selector picks remotes": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("a", 1, on("zone", "w")), offloading("b", 1, on("zone", "x"))}, remotes: []Remote{east, west},
-			pairs: map[string][]Pair{"a": {{"a", "a-home", "west", false}}},
+			pairs: map[string][]Pair{"a": {{"a", "a-home", "west", false, false}}},
 		},
 		"of two that ask for one counterpart the older has it": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("young", 1, selected("x")), offloading("old", 2, selected("x"))}, remotes: []Remote{east},
-			pairs:   map[string][]Pair{"old": {{"old", "x", "east", false}}},
+			pairs:   map[string][]Pair{"old": {{"old", "x", "east", false, false}}},
 			refused: map[string][]string{"young": {"east"}},
 		},
 		"one that is being deleted is withdrawn, and still has its counterpart": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("old", 2, selected("x"), deleted), offloading("young", 1, selected("x"))}, remotes: []Remote{east},
-			pairs:   map[string][]Pair{"old": {{"old", "x", "east", true}}},
+			pairs:   map[string][]Pair{"old": {{"old", "x", "east", true, false}}},
 			refused: map[string][]string{"young": {"east"}},
 		},
 		"a remote that leaves": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("a", 1)}, remotes: []Remote{{Name: "east", Leaving: true}, west},
-			pairs: map[string][]Pair{"a": {{"a", "a-home", "east", true}, {"a", "a-home", "west", false}}},
+			pairs: map[string][]Pair{"a": {{"a", "a-home", "east", true, false}, {"a", "a-home", "west", false, false}}},
 		},
 		"what belongs to clusters themselves": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("kube-public", 1, same)}, remotes: []Remote{east},

@@ -32,6 +32,7 @@ const (
 	reasonSomeFailed  = "SomeFailed"
 	reasonAllFailed   = "AllFailed"
 	reasonWithdrawing = "Withdrawing"
+	reasonIgnored     = "Ignored"
 )
 
 // Reconciler says how NamespaceOffloadings stand.
@@ -40,6 +41,8 @@ type Reconciler struct {
 	Fleet  *fleet.Fleet
 	// Offload returns what a NamespaceOffloading came to; known is false until it was taken into account.
 	Offload func(namespace string) (o fleet.Offload, known bool)
+	// Ignored says why NamespaceOffloadings mean nothing; empty: they say what is offloaded.
+	Ignored string
 	Events  *observe.Events
 }
 
@@ -49,7 +52,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, o); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if o.DeletionTimestamp != nil {
+	switch {
+	case r.Ignored != "" && o.DeletionTimestamp != nil:
+		return ctrl.Result{}, r.letGo(ctx, o)
+	case r.Ignored != "":
+		return ctrl.Result{}, r.ignore(ctx, o)
+	case o.DeletionTimestamp != nil:
 		return ctrl.Result{}, r.withdraw(ctx, o)
 	}
 	if !controllerutil.ContainsFinalizer(o, v1alpha1.OffloadingFinalizer) {
@@ -75,9 +83,25 @@ func (r *Reconciler) withdraw(ctx context.Context, o *v1alpha1.NamespaceOffloadi
 		}
 		r.event(o, corev1.EventTypeWarning, "Released", "it was let go although "+strings.Join(left, "; ")+": what is left there goes when it can be reached again, as long as its RemoteCluster stands")
 	}
+	return r.letGo(ctx, o)
+}
+
+// letGo removes our finalizer.
+func (r *Reconciler) letGo(ctx context.Context, o *v1alpha1.NamespaceOffloading) error {
 	before := o.DeepCopy()
-	controllerutil.RemoveFinalizer(o, v1alpha1.OffloadingFinalizer)
+	if !controllerutil.RemoveFinalizer(o, v1alpha1.OffloadingFinalizer) {
+		return nil
+	}
 	return client.IgnoreNotFound(r.Client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}
+
+// ignore says that a NamespaceOffloading means nothing.
+func (r *Reconciler) ignore(ctx context.Context, o *v1alpha1.NamespaceOffloading) error {
+	status := v1alpha1.NamespaceOffloadingStatus{
+		ObservedGeneration: o.Generation, Phase: v1alpha1.OffloadingAllFailed, Conditions: o.Status.DeepCopy().Conditions,
+	}
+	set(&status.Conditions, o, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonIgnored, r.Ignored)
+	return r.tell(ctx, o, status)
 }
 
 // left says on which remotes something of the namespace is left, or may be; empty: on none.
