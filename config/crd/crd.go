@@ -3,6 +3,8 @@ package crd
 
 import "embed"
 
+//go:generate go run ./gen
+
 // Files are the definitions, a file each.
 //
 //go:embed *.yaml
