@@ -31,7 +31,7 @@ func pages(t *testing.T) map[string]string {
 		t.Fatalf("no pages: %v", err)
 	}
 	texts := map[string]string{}
-	for _, path := range append(paths, "../../README.md", "../../docs/reference/configuration.md") {
+	for _, path := range append(paths, "../../README.md", "../../docs/reference/configuration.md", "../../docs/reference/api.md") {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
