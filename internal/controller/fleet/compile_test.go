@@ -14,6 +14,7 @@ import (
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/config"
 )
 
 // crossing is a Crossing as the API server defaults it; age says how many seconds ago it was made.
@@ -238,5 +239,23 @@ func TestF2_Hashes(t *testing.T) {
 		if c := compile(served, crossing("widgets", 1, change)); c.Configs["east"].Hash == a.Configs["east"].Hash {
 			t.Errorf("a change of %s is not seen", name)
 		}
+	}
+}
+
+// A pair that is not ready has its place in the configuration, and is named there; readiness alone makes another configuration.
+func TestD_AnUnreadyPairIsKept(t *testing.T) {
+	conf := func(pair Pair) *config.Config {
+		pair.Local, pair.Remote, pair.Cluster = "shop", "till", "east"
+		return Compile(Input{Pairs: []Pair{pair}, Remotes: []Remote{{Name: "east"}}}).Configs["east"]
+	}
+	ready, unready := conf(Pair{}), conf(Pair{Unready: true})
+	if len(ready.Unready) != 0 || !slices.Equal(unready.Unready, []string{"shop"}) || unready.Namespaces["shop"] != "till" {
+		t.Errorf("unready: %v of %v", unready.Unready, unready.Namespaces)
+	}
+	if ready.Hash == unready.Hash {
+		t.Error("an engine would not learn that a pair is not ready any more")
+	}
+	if ready.CreateNamespaces {
+		t.Error("namespaces are made where nobody said who makes them")
 	}
 }
