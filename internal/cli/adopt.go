@@ -52,6 +52,7 @@ refused and nothing fails. It needs the rights that isthmus sync needs, and no o
 		}),
 	}
 	o.sides(cmd)
+	o.require(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.from, "from", "", "whose objects to take over: kupe, vcluster or origin=ID[/INSTANCE] (required)")
 	f.StringVar(&o.replaced, "replaced-cluster", "", "with origin: take over also what came from the cluster, of this UID of the namespace kube-system, that the present one replaced")

@@ -24,28 +24,28 @@ const completionTime = 3 * time.Second
 func (o *explainOptions) completeObjects(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 1 && !strings.Contains(args[0], "/") {
-			return o.completeNames(cmd.Context(), typed, "", args[0]), cobra.ShellCompDirectiveNoFileComp
+			return o.completeNames(cmd, typed, "", args[0]), cobra.ShellCompDirectiveNoFileComp
 		}
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		if kind, _, ok := strings.Cut(typed, "/"); ok {
-			return o.completeNames(cmd.Context(), typed, kind+"/", kind), cobra.ShellCompDirectiveNoFileComp
+			return o.completeNames(cmd, typed, kind+"/", kind), cobra.ShellCompDirectiveNoFileComp
 		}
-		return o.completeKinds(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		return o.completeKinds(cmd, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	_ = cmd.RegisterFlagCompletionFunc("in", func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		kind := ""
 		if len(args) > 0 {
 			kind, _, _ = strings.Cut(args[0], "/")
 		}
-		return o.completions(cmd.Context(), typed, func(_ *flow.Flow, namespace, _ string) string { return namespace }, kind), cobra.ShellCompDirectiveNoFileComp
+		return o.completions(cmd, typed, func(_ *flow.Flow, namespace, _ string) string { return namespace }, kind), cobra.ShellCompDirectiveNoFileComp
 	}) // fails only for a flag that does not exist
 }
 
 // completeNames returns the names of a kind's sources, in the namespace of -n if it is given, after a prefix.
-func (o *explainOptions) completeNames(ctx context.Context, typed, prefix, kind string) []string {
-	return o.completions(ctx, typed, func(_ *flow.Flow, namespace, name string) string {
+func (o *explainOptions) completeNames(cmd *cobra.Command, typed, prefix, kind string) []string {
+	return o.completions(cmd, typed, func(_ *flow.Flow, namespace, name string) string {
 		if o.in != "" && namespace != o.in {
 			return ""
 		}
@@ -53,14 +53,10 @@ func (o *explainOptions) completeNames(ctx context.Context, typed, prefix, kind 
 	}, kind)
 }
 
-// completeKinds returns the kinds of the file as the beginnings of KIND/NAME.
-func (o *explainOptions) completeKinds(typed string) (found []string) {
-	file, err := config.Load(o.config)
-	if err != nil {
-		return nil
-	}
-	for _, rule := range file.Rules {
-		kind := strings.ToLower(rule.Kind.Kind) + "/"
+// completeKinds returns the kinds that cross as the beginnings of KIND/NAME.
+func (o *explainOptions) completeKinds(cmd *cobra.Command, typed string) (found []string) {
+	for _, kind := range o.kindsThatCross(cmd) {
+		kind := strings.ToLower(kind) + "/"
 		if strings.HasPrefix(kind, strings.ToLower(typed)) && !slices.Contains(found, kind) {
 			found = append(found, kind)
 		}
@@ -68,19 +64,48 @@ func (o *explainOptions) completeKinds(typed string) (found []string) {
 	return found
 }
 
-// completions lists the sources of a kind ("": of all) and returns what is made of them, once each. Whatever goes wrong,
-// there is nothing to complete.
-func (o *explainOptions) completions(ctx context.Context, typed string, text func(f *flow.Flow, namespace, name string) string, kind string) (found []string) {
-	o.logFormat = "text"
-	if o.syncOptions.check() != nil {
-		return nil
+// kindsThatCross returns those of the file, or, with --controller, of the flows.
+func (o *explainOptions) kindsThatCross(cmd *cobra.Command) (kinds []string) {
+	if o.controller {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		defer cancel()
+		_, flows := o.completionFlows(ctx, cmd)
+		return plan.Kinds(flows)
 	}
-	ctx, cancel := context.WithTimeout(ctx, completionTime)
-	defer cancel()
-	ctx, flows, err := o.rehearsal(ctx, "isthmus-explain", io.Discard)
+	file, err := config.Load(o.config)
 	if err != nil {
 		return nil
 	}
+	for _, rule := range file.Rules {
+		kinds = append(kinds, rule.Kind.Kind)
+	}
+	return kinds
+}
+
+// completionFlows returns the flows that a run would have, as far as that can be told, and a context to ask them in.
+func (o *explainOptions) completionFlows(ctx context.Context, cmd *cobra.Command) (context.Context, []*flow.Flow) {
+	if o.rehearsalOptions.check(cmd) != nil {
+		return ctx, nil
+	}
+	r, err := o.rehearse(ctx, "isthmus-explain", io.Discard)
+	if err != nil {
+		return ctx, nil
+	}
+	var flows []*flow.Flow
+	for _, remote := range r.remotes {
+		if o.remote == "" || remote.Name == o.remote {
+			flows = append(flows, remote.Flows...)
+		}
+	}
+	return r.context, flows
+}
+
+// completions lists the sources of a kind ("": of all) and returns what is made of them, once each. Whatever goes wrong,
+// there is nothing to complete.
+func (o *explainOptions) completions(cmd *cobra.Command, typed string, text func(f *flow.Flow, namespace, name string) string, kind string) (found []string) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	ctx, flows := o.completionFlows(ctx, cmd)
 	for _, f := range flows {
 		ground, err := f.Ground(ctx)
 		if err != nil || kind != "" && !plan.Names(f, ground.Source, kind) {

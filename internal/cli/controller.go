@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/cluster/access"
@@ -58,7 +56,7 @@ The cluster ID must stay the same over restarts: objects that were created under
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the local cluster; empty: the cluster that isthmus runs in")
 	f.StringVar(&o.kubeContext, "context", "", "context in the kubeconfig; empty: its current one")
 	f.StringVar(&o.clusterID, "cluster-id", "", "name of the local cluster, a DNS label, the same for good (required for reflection)")
-	f.StringVar(&o.instance, "instance", "controller", "tells several isthmuses apart that serve one local cluster")
+	f.StringVar(&o.instance, "instance", controllerInstance, "tells several isthmuses apart that serve one local cluster")
 	f.StringVar(&o.namespace, "namespace", "isthmus-system", "namespace on the local cluster in which isthmus keeps its ledgers and finds kubeconfigs")
 	f.StringVar(&o.listen, "listen", ":8080", "address for /healthz, /readyz, /metrics and /status; empty: none")
 	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text or json")
@@ -77,19 +75,17 @@ func (o *controllerOptions) check() error {
 			return fmt.Errorf("--controllers %q: expected some of %s", name, strings.Join(controller.All, ", "))
 		}
 	}
-	labels := []struct{ flag, value string }{{"--instance", o.instance}, {"--namespace", o.namespace}}
+	labels := []label{{"--instance", o.instance}, {"--namespace", o.namespace}}
 	switch reflects := slices.Contains(o.controllers, controller.Reflection); {
 	case len(o.controllers) == 0:
 		return fmt.Errorf("--controllers: expected some of %s", strings.Join(controller.All, ", "))
 	case reflects && o.clusterID == "":
 		return errors.New("--cluster-id: expected the local cluster's name, a DNS label that stays the same for good")
 	case reflects || o.clusterID != "":
-		labels = append(labels, struct{ flag, value string }{"--cluster-id", o.clusterID})
+		labels = append(labels, label{"--cluster-id", o.clusterID})
 	}
-	for _, label := range labels {
-		if problems := validation.IsDNS1123Label(label.value); len(problems) > 0 {
-			return fmt.Errorf("%s %q: expected a DNS label: %s", label.flag, label.value, strings.Join(problems, "; "))
-		}
+	if err := checkLabels(labels); err != nil {
+		return err
 	}
 	if o.logFormat != "text" && o.logFormat != "json" {
 		return fmt.Errorf("--log-format %q: expected text or json", o.logFormat)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -17,7 +18,7 @@ import (
 
 // explainOptions are the flags of isthmus explain.
 type explainOptions struct {
-	syncOptions
+	rehearsalOptions
 	output, in string
 	twin       bool
 }
@@ -25,29 +26,30 @@ type explainOptions struct {
 func newExplainCommand() *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
-		Use:   "explain (KIND/NAME | KIND NAME) -n NAMESPACE --config FILE --cluster-id ID --remote-id ID",
+		Use:   "explain (KIND/NAME | KIND NAME) -n NAMESPACE --cluster-id ID (--config FILE --remote-id ID | --controller)",
 		Short: "Tell why an object crosses, or does not, and whom its fields belong to",
 		Long: `Tell why an object crosses, or does not: which rule takes it and what each check says, both names, the references
 before and after, whom each field of the twin belongs to, generations and status on both sides, what a run would do
-now, and what it waits for.
+now, and what it waits for. With --controller it tells so of one remote after the other.
 
-KIND is a kind, a resource or its short name of the file's rules, in any case, also with its group: widget, widgets,
+KIND is a kind, a resource or its short name of the rules, in any case, also with its group: widget, widgets,
 Widget.example.io.
 An object that no source has the name of is looked for among the twins. Nothing is changed. What a running isthmus
 remembers (fights with other writers, what was refused) is told by its Events on the source, the last warning of each
 reason; to see them, you need the right to list events, which isthmus itself does without.`,
 		Example: `  isthmus explain widget/one -n team-a --config sync.yaml --local-kubeconfig consumer.yaml \
-    --remote-kubeconfig provider.yaml --cluster-id consumer --remote-id provider`,
+    --remote-kubeconfig provider.yaml --cluster-id consumer --remote-id provider
+  isthmus explain widget/one -n team-a --controller --kubeconfig consumer.yaml --cluster-id consumer`,
 		Args: arguments(cobra.RangeArgs(1, 2)),
 		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			query, err := o.check(args)
+			query, err := o.check(cmd, args)
 			if err != nil {
 				return usageError(cmd, err)
 			}
 			return o.run(ctx, query, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		}),
 	}
-	o.sides(cmd)
+	o.flags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.in, "in", "n", "", "namespace of the object; empty: the only one that has an object of this name")
 	f.BoolVar(&o.twin, "twin", false, "KIND/NAME is a twin, not a source")
@@ -57,9 +59,8 @@ reason; to see them, you need the right to list events, which isthmus itself doe
 }
 
 // check finds what is wrong with the flags, and reads KIND/NAME or KIND NAME.
-func (o *explainOptions) check(args []string) (plan.Query, error) {
-	o.logFormat = "text"
-	if err := o.syncOptions.check(); err != nil {
+func (o *explainOptions) check(cmd *cobra.Command, args []string) (plan.Query, error) {
+	if err := o.rehearsalOptions.check(cmd); err != nil {
 		return plan.Query{}, err
 	}
 	object := strings.Join(args, "/")
@@ -71,11 +72,14 @@ func (o *explainOptions) check(args []string) (plan.Query, error) {
 }
 
 func (o *explainOptions) run(ctx context.Context, query plan.Query, stdout, stderr io.Writer) error {
-	ctx, flows, err := o.rehearsal(ctx, "isthmus-explain", stderr)
+	r, err := o.rehearse(ctx, "isthmus-explain", stderr)
 	if err != nil {
 		return err
 	}
-	all, err := plan.Explain(ctx, flows, query)
+	if o.controller {
+		return o.explainAll(r, query, stdout)
+	}
+	all, err := plan.Explain(r.context, r.remotes[0].Flows, query)
 	if err != nil {
 		return err
 	}
@@ -88,6 +92,35 @@ func (o *explainOptions) run(ctx context.Context, query plan.Query, stdout, stde
 		err = plan.Unread(all)
 	}
 	return err
+}
+
+// explainAll explains an object remote by remote.
+func (o *explainOptions) explainAll(r *rehearsal, query plan.Query, stdout io.Writer) error {
+	all, err := plan.ExplainAll(r.context, r.remotes, query, o.remote)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i := range all {
+		errs = append(errs, all[i].Err())
+	}
+	if o.output != "text" {
+		return cmp.Or(encode(stdout, o.output, all), errors.Join(errs...))
+	}
+	for i, one := range all {
+		if i > 0 {
+			fmt.Fprintln(stdout)
+		}
+		if one.Error != "" {
+			fmt.Fprintf(stdout, "to %s: %s\n", one.Remote, one.Error)
+			continue
+		}
+		fmt.Fprintf(stdout, "to %s:\n", one.Remote)
+		if err := printExplanations(stdout, one.Explanations); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func printExplanations(out io.Writer, all []plan.Explanation) error {

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"text/tabwriter"
 
@@ -14,9 +14,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"isthmus.dev/isthmus/internal/boundary"
-	"isthmus.dev/isthmus/internal/config"
-	"isthmus.dev/isthmus/internal/flow"
-	"isthmus.dev/isthmus/internal/observe"
 	"isthmus.dev/isthmus/internal/plan"
 )
 
@@ -33,7 +30,7 @@ func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 // planOptions are the flags of isthmus plan.
 type planOptions struct {
-	syncOptions
+	rehearsalOptions
 	output             string
 	unchanged, skipped bool
 }
@@ -41,27 +38,30 @@ type planOptions struct {
 func newPlanCommand() *cobra.Command {
 	var o planOptions
 	cmd := &cobra.Command{
-		Use:   "plan --config FILE --cluster-id ID --remote-id ID",
-		Short: "Say what isthmus sync would do, object by object, and change nothing",
-		Long: `Say what isthmus sync would do if it started now, object by object, and change nothing.
+		Use:   "plan --cluster-id ID (--config FILE --remote-id ID | --controller)",
+		Short: "Say what a run would do, object by object, and change nothing",
+		Long: `Say what isthmus sync, or with --controller isthmus controller, would do if it started now, object by object, and change
+nothing.
 
 It lists both sides, decides as a run does, and asks the API servers for a dry run of each write, so that defaults,
-admission, missing rights and refusals are part of the answer. It needs the rights that isthmus sync needs, and no
-others. What a running isthmus remembers (what was observed live, what is retried) is not known to it.
+admission, missing rights and refusals are part of the answer. It needs the rights that a run needs, and no others.
+With --controller it reads Crossings, NamespaceOffloadings and RemoteClusters, reaches the remotes as these say, and
+tells of one remote after the other. What a running isthmus remembers (what was observed live, what is retried) is not known to it.
 
 It ends with code 0 when nothing would be written, 2 when something would, 1 on an error, also when not everything could
 be looked at.`,
 		Example: `  isthmus plan --config sync.yaml --local-kubeconfig consumer.yaml --remote-kubeconfig provider.yaml \
-    --cluster-id consumer --remote-id provider`,
+    --cluster-id consumer --remote-id provider
+  isthmus plan --controller --kubeconfig consumer.yaml --cluster-id consumer`,
 		Args: arguments(cobra.NoArgs),
 		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
+			if err := o.check(cmd); err != nil {
 				return usageError(cmd, err)
 			}
 			return o.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		}),
 	}
-	o.sides(cmd)
+	o.flags(cmd)
 	f := cmd.Flags()
 	o.massDeletion(cmd)
 	f.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
@@ -70,9 +70,8 @@ be looked at.`,
 	return cmd
 }
 
-func (o *planOptions) check() error {
-	o.logFormat = "text"
-	if err := o.syncOptions.check(); err != nil {
+func (o *planOptions) check(cmd *cobra.Command) error {
+	if err := o.rehearsalOptions.check(cmd); err != nil {
 		return err
 	}
 	return checkOutput(o.output, "table")
@@ -87,45 +86,82 @@ func checkOutput(output, text string) error {
 }
 
 func (o *planOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
-	ctx, flows, err := o.rehearsal(ctx, "isthmus-plan", stderr)
+	r, err := o.rehearse(ctx, "isthmus-plan", stderr)
 	if err != nil {
 		return err
 	}
-	p, err := plan.Make(ctx, flows, plan.Options{Unchanged: o.unchanged, Skipped: o.skipped})
+	options := plan.Options{Unchanged: o.unchanged, Skipped: o.skipped}
+	if o.controller {
+		return o.tell(stdout, &allPlans{Remotes: plan.MakeAll(r.context, r.remotes, options, o.remote), Refused: r.refused})
+	}
+	p, err := plan.Make(r.context, r.remotes[0].Flows, options)
 	if err != nil {
 		return err
 	}
+	return o.tell(stdout, &allPlans{one: p})
+}
+
+// allPlans are the plans for all remotes.
+type allPlans struct {
+	one *plan.Plan // the only one, where a file says what crosses; nil: objects do
+
+	// Changes: a run would write something.
+	Changes bool              `json:"changes"`
+	Remotes []plan.RemotePlan `json:"remotes"`
+	// Refused says which objects are wrong as a whole, so that they carry nothing.
+	Refused []string `json:"refused,omitempty"`
+}
+
+// tell prints plans, and returns what the process ends with.
+func (o *planOptions) tell(stdout io.Writer, all *allPlans) error {
+	var value any = all
+	var errs []error
+	if all.one != nil {
+		value, all.Changes, errs = all.one, all.one.Changes, append(errs, all.one.Err())
+	}
+	for i := range all.Remotes {
+		p := &all.Remotes[i]
+		all.Changes, errs = all.Changes || p.Plan != nil && p.Changes, append(errs, p.Err())
+	}
+	var err error
 	if o.output == "table" {
-		err = printPlan(stdout, p)
+		err = all.print(stdout)
 	} else {
-		err = encode(stdout, o.output, p)
+		err = encode(stdout, o.output, value)
 	}
 	if err == nil {
-		err = p.Err()
+		err = errors.Join(errs...)
 	}
-	if err == nil && p.Changes {
+	if err == nil && all.Changes {
 		err = exitCode(exitChanges)
 	}
 	return err
 }
 
-// rehearsal returns the flows that a run would have now, and a context in which whoever answers now answers to the end.
-func (o *syncOptions) rehearsal(ctx context.Context, agent string, stderr io.Writer) (context.Context, []*flow.Flow, error) {
-	file, err := config.Load(o.config)
-	if err != nil {
-		return nil, nil, err
+func (a *allPlans) print(out io.Writer) error {
+	if a.one != nil {
+		return printPlan(out, a.one)
 	}
-	if o.allowMassDeletion {
-		file.MassDeletion = boundary.MassDeletionAllow
+	for _, text := range a.Refused {
+		fmt.Fprintln(out, "Refused: "+text)
 	}
-	file.Events = false
-	e, err := o.engine(file, agent+"/"+version(), nil, observe.NewLogger(stderr, slog.LevelError, false), observe.NewMetrics(version()))
-	if err != nil {
-		return nil, nil, err
+	if len(a.Remotes) == 0 {
+		fmt.Fprintln(out, "there are no RemoteClusters")
 	}
-	ctx = e.Local.Pin(e.Remote.Pin(ctx, e.Remote.Server()), e.Local.Server())
-	flows, err := e.Rehearsal(ctx)
-	return ctx, flows, flow.Remedied(err, "")
+	for i, p := range a.Remotes {
+		if i > 0 || len(a.Refused) > 0 {
+			fmt.Fprintln(out)
+		}
+		if p.Plan == nil {
+			fmt.Fprintf(out, "to %s: %s\n", p.Remote, p.Error)
+			continue
+		}
+		fmt.Fprintf(out, "to %s:\n", p.Remote)
+		if err := printPlan(out, p.Plan); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // encode prints a value as JSON or YAML.

@@ -54,6 +54,7 @@ The identities must stay the same over restarts: objects that were created under
 	}
 	f := cmd.Flags()
 	o.sides(cmd)
+	o.require(cmd)
 	f.StringVar(&o.listen, "listen", ":8080", "address for /healthz, /readyz, /metrics and /status; empty: none")
 	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text or json")
 	o.massDeletion(cmd)
@@ -78,19 +79,34 @@ func (o *syncOptions) sides(cmd *cobra.Command) {
 	f.StringVar(&o.remoteID, "remote-id", "", "name of the remote cluster, a DNS label, the same for good (required)")
 	f.StringVar(&o.instance, "instance", "default", "tells several isthmuses apart that serve one local cluster")
 	f.StringVar(&o.namespace, "namespace", "isthmus-system", "namespace on the local cluster in which isthmus keeps its ledger")
+}
+
+// require makes the flags required without which sides are not known.
+func (o *syncOptions) require(cmd *cobra.Command) {
 	for _, name := range []string{"config", "cluster-id", "remote-id"} {
 		_ = cmd.MarkFlagRequired(name) // fails only for a flag that does not exist
 	}
 }
 
+// label is the value of a flag that is to be a DNS label.
+type label struct{ flag, value string }
+
+func checkLabels(labels []label) error {
+	for _, l := range labels {
+		if problems := validation.IsDNS1123Label(l.value); len(problems) > 0 {
+			return fmt.Errorf("%s %q: expected a DNS label: %s", l.flag, l.value, strings.Join(problems, "; "))
+		}
+	}
+	return nil
+}
+
 // check finds what is wrong with the flags.
 func (o *syncOptions) check() error {
-	for _, id := range []struct{ flag, value string }{
+	err := checkLabels([]label{
 		{"--cluster-id", o.clusterID}, {"--remote-id", o.remoteID}, {"--instance", o.instance}, {"--namespace", o.namespace},
-	} {
-		if problems := validation.IsDNS1123Label(id.value); len(problems) > 0 {
-			return fmt.Errorf("%s %q: expected a DNS label: %s", id.flag, id.value, strings.Join(problems, "; "))
-		}
+	})
+	if err != nil {
+		return err
 	}
 	if o.clusterID == o.remoteID {
 		return fmt.Errorf("--cluster-id and --remote-id are both %q: expected two names, one a cluster", o.clusterID)

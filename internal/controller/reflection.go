@@ -140,24 +140,16 @@ func (r *reflection) wait() {
 
 // apply works out what is wanted, from all the objects there are, and makes it run.
 func (r *reflection) apply(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	var crossings v1alpha1.CrossingList
-	if err := r.client.List(ctx, &crossings); err != nil {
+	crossings, err := crossingsThat(ctx, r.client, controllerutil.ContainsFinalizer)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	var members []fleet.Member
-	var remotes []fleet.Remote
-	for _, remote := range r.remotes.All() {
-		m := fleet.Member{
-			Remote:  fleet.Remote{Name: remote.Name, Labels: remote.Labels, Leaving: remote.Deleting, Consent: remote.Consent},
-			Cluster: remote.Cluster, Barred: !remote.Usable || remote.Consent == "" && r.mapped == nil, Reached: remote.UID != "",
-		}
-		members, remotes = append(members, m), append(remotes, m.Remote)
-	}
-	pairs, known, err := r.pairs(ctx, remotes)
+	all := members(r.remotes.All(), r.mapped != nil)
+	pairs, known, err := r.pairs(ctx, remotesOf(all))
 	if err != nil || !known {
 		return reconcile.Result{}, err
 	}
-	r.fleet.Apply(kept(crossings.Items, v1alpha1.CrossingFinalizer), pairs, members)
+	r.fleet.Apply(crossings, pairs, all)
 	r.remotes.KindsChanged()
 	r.changed()
 	return reconcile.Result{}, nil
@@ -168,31 +160,15 @@ func (r *reflection) pairs(ctx context.Context, remotes []fleet.Remote) (pairs [
 	if r.mapped != nil {
 		return r.mapped.work(ctx, remotes)
 	}
-	var offloadings v1alpha1.NamespaceOffloadingList
-	if err := r.client.List(ctx, &offloadings); err != nil {
+	offloadings, err := offloadingsThat(ctx, r.client, controllerutil.ContainsFinalizer)
+	if err != nil {
 		return nil, false, err
 	}
-	offloads := fleet.Offloads(kept(offloadings.Items, v1alpha1.OffloadingFinalizer), remotes, r.fleet.ClusterID)
-	for _, o := range offloads {
-		pairs = append(pairs, o.Pairs...)
-	}
+	offloads := fleet.Offloads(offloadings, remotes, r.fleet.ClusterID)
 	r.mu.Lock()
 	r.offloads = offloads
 	r.mu.Unlock()
-	return pairs, true, nil
-}
-
-// kept leaves out the objects that nothing keeps until what they stand for is tidied up.
-func kept[T any, P interface {
-	*T
-	client.Object
-}](items []T, finalizer string) (out []T) {
-	for i := range items {
-		if controllerutil.ContainsFinalizer(P(&items[i]), finalizer) {
-			out = append(out, items[i])
-		}
-	}
-	return out
+	return fleet.PairsOf(offloads), true, nil
 }
 
 func (r *reflection) offload(namespace string) (fleet.Offload, bool) {

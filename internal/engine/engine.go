@@ -149,6 +149,7 @@ func (e *Engine) tasks() []*task {
 // Idle returns the flows of the configuration's rules without running them, after checking that the ledger, if there is
 // one, is of these clusters.
 func (e *Engine) Idle(ctx context.Context) ([]*flow.Flow, error) {
+	defer e.made()
 	o, _, err := e.look(ctx)
 	if err != nil {
 		return nil, err
@@ -159,6 +160,7 @@ func (e *Engine) Idle(ctx context.Context) ([]*flow.Flow, error) {
 // Rehearsal returns the flows that a run would have now, those that wind removed rules down included, for those who only
 // look: nothing is written, and Flow.Look is what they are good for.
 func (e *Engine) Rehearsal(ctx context.Context) ([]*flow.Flow, error) {
+	defer e.made()
 	o, book, err := e.look(ctx)
 	if err != nil {
 		return nil, err
@@ -179,7 +181,7 @@ func (e *Engine) look(ctx context.Context) (ledger.Options, *ledger.Ledger, erro
 func (e *Engine) idle(ctx context.Context, o ledger.Options, book *ledger.Ledger, removed []ledger.Rule) (flows []*flow.Flow) {
 	for _, w := range e.ways(e.Config, o.LocalUID, o.RemoteUID) {
 		n := e.namespacesOf(ctx, w, func(string) {})
-		base := flow.Options{Ledger: book, Namespaces: n.get, References: &flow.References{}}
+		base := flow.Options{Ledger: book, Namespaces: n.get, Siblings: e.Siblings, References: &flow.References{}}
 		for _, f := range e.flowsOf(w, base, removed) {
 			flows = append(flows, flow.New(f))
 		}

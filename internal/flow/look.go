@@ -44,11 +44,12 @@ type View struct {
 }
 
 // Look lists both sides. skipped: also what no rule takes. An error says why the flow could not run; IsConnection tells
-// whether a side just could not be reached. All flows of a direction have to look before the first one rehearses: what
-// one refers to may be another's.
+// whether a side just could not be reached. All flows of a direction, towards all remotes, have to look before the
+// first one rehearses: what one refers to may be another's, and so may be a twin of the same source.
 func (f *Flow) Look(ctx context.Context, skipped bool) (*View, error) {
 	p, err := f.prepare(ctx)
 	if err != nil {
+		f.setState(waiting(err), nil) // as far as is known, its remote holds no twins (T5)
 		return nil, err
 	}
 	e := f.newEpoch(ctx, func(error) {}, p)
@@ -62,6 +63,7 @@ func (f *Flow) Look(ctx context.Context, skipped bool) (*View, error) {
 		v.skipped = map[types.NamespacedName]*unstructured.Unstructured{}
 	}
 	if err := v.list(ctx); err != nil {
+		f.setState(waiting(err), nil)
 		return nil, err
 	}
 	if p.twin.Namespaced {

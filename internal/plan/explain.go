@@ -123,13 +123,21 @@ func Names(f *flow.Flow, resource cluster.Resource, name string) bool {
 // Explain tells about an object in every flow that knows it. An error is a NotFoundError, or one of reaching a side, or
 // says why the kind can't be looked at.
 func Explain(ctx context.Context, flows []*flow.Flow, q Query) ([]Explanation, error) {
-	var views []*flow.View
-	var waits []string
+	views, waits, err := lookFor(ctx, flows, q)
+	if err != nil {
+		return nil, err
+	}
+	return explainIn(ctx, views, waits, q)
+}
+
+// lookFor lets every flow look at both sides, and returns the views of those whose kind is meant, and why such a flow can't
+// look, or not everywhere.
+func lookFor(ctx context.Context, flows []*flow.Flow, q Query) (views []*flow.View, waits []string, err error) {
 	for _, f := range flows { // all of them: references lead from one to another
 		v, err := f.Look(ctx, true)
 		switch {
 		case err != nil && (ctx.Err() != nil || flow.IsConnection(err) || flow.IsReplaced(err)):
-			return nil, err
+			return nil, nil, err
 		case err != nil && Names(f, cluster.Resource{}, q.Kind):
 			waits = append(waits, fmt.Sprintf("%s waits: %v", f.Name(), flow.Remedied(err, "")))
 		case err == nil && Names(f, v.Source, q.Kind):
@@ -138,8 +146,13 @@ func Explain(ctx context.Context, flows []*flow.Flow, q Query) ([]Explanation, e
 		}
 	}
 	if len(views)+len(waits) == 0 {
-		return nil, &NotFoundError{fmt.Sprintf("no rule names the kind %q: expected one of %s", q.Kind, strings.Join(Kinds(flows), ", "))}
+		return nil, nil, &NotFoundError{fmt.Sprintf("no rule names the kind %q: expected one of %s", q.Kind, cmp.Or(strings.Join(Kinds(flows), ", "), "none, for there are no rules"))}
 	}
+	return views, waits, nil
+}
+
+// explainIn tells about an object in the flows that know it.
+func explainIn(ctx context.Context, views []*flow.View, waits []string, q Query) ([]Explanation, error) {
 	var all []Explanation
 	found := map[types.NamespacedName]bool{}
 	for _, v := range views {

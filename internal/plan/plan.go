@@ -146,19 +146,30 @@ type Options struct {
 	Unchanged, Skipped bool
 }
 
+// newPlan returns one of nothing.
+func newPlan() *Plan { return &Plan{Entries: []Entry{}, Summary: map[Outcome]int{}} }
+
 // Make says what a run of these flows would do. An error is one of reaching a side.
 func Make(ctx context.Context, flows []*flow.Flow, o Options) (*Plan, error) {
-	p := &Plan{Entries: []Entry{}, Summary: map[Outcome]int{}}
+	p := newPlan()
 	views, err := p.look(ctx, flows, o.Skipped)
+	if err == nil {
+		err = p.decide(ctx, views, o)
+	}
 	if err != nil {
 		return nil, err
 	}
+	return p, nil
+}
+
+// decide says what becomes of all objects.
+func (p *Plan) decide(ctx context.Context, views []*flow.View, o Options) error {
 	made := map[string]bool{} // namespaces that an entry creates
 	for _, v := range views {
 		for _, key := range v.Keys() {
 			findings, err := v.Rehearse(ctx, key)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			for _, f := range findings {
 				p.add(o, entryOf(v, f, made))
@@ -169,7 +180,7 @@ func Make(ctx context.Context, flows []*flow.Flow, o Options) (*Plan, error) {
 		return cmp.Or(-cmp.Compare(a.Direction, b.Direction), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Source.Resource, b.Source.Resource),
 			cmp.Compare(a.Source.Namespace, b.Source.Namespace), cmp.Compare(a.Source.Name, b.Source.Name))
 	})
-	return p, nil
+	return nil
 }
 
 // look lets every flow look at both sides before one decides.

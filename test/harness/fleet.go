@@ -220,6 +220,12 @@ func (m *Member) Grant() {
 	m.applyObjects(objects, err)
 }
 
+// Ask runs a command that tells what isthmus controller would do, as the user that it runs as.
+func (m *Member) Ask(command string, flags ...string) (output string, code int) {
+	m.t.Helper()
+	return Run(m.t, append([]string{command, "--controller", "--kubeconfig", m.userKubeconfig(user(m.Name())), "--cluster-id", m.Name()}, flags...)...)
+}
+
 // Reflect starts isthmus controller, as a user that holds what Grant gives.
 func (m *Member) Reflect(flags ...string) *Isthmus {
 	m.t.Helper()
@@ -271,13 +277,13 @@ func (m *Member) applyObjects(objects []runtime.Object, err error) {
 }
 
 // Writes returns what the Isthmus of a consumer wrote on this cluster since a time, but for its bookkeeping: Events, Leases,
-// ledgers, and the statuses of isthmus's own kinds.
+// ledgers, and the statuses of isthmus's own kinds; and but for dry runs.
 func (m *Member) Writes(consumer string, since time.Time) (writes []Request) {
 	m.t.Helper()
 	for _, r := range m.requests(consumer, since) {
 		own := r.ObjectRef != nil && r.ObjectRef.APIGroup == v1alpha1.GroupVersion.Group
 		reviews := r.ObjectRef != nil && strings.HasSuffix(r.ObjectRef.Resource, "reviews")
-		if r.IsWrite() && !own && !reviews && !(&Request{AuditEvent: r.AuditEvent, Side: "local"}).bookkeeping() {
+		if r.IsWrite() && !own && !reviews && !(r.looks() && r.dryRun()) && !(&Request{AuditEvent: r.AuditEvent, Side: "local"}).bookkeeping() {
 			writes = append(writes, r)
 		}
 	}
@@ -419,6 +425,8 @@ func (m *Member) audit() {
 			stamped := request.Metadata.Annotations[boundary.AnnotationApplied] != "" && request.Metadata.Labels[boundary.LabelOrigin] != ""
 			bound := request.Metadata.ResourceVersion != ""
 			switch {
+			case r.looks():
+				m.t.Errorf("audit: a command that only looks wrote: %s", r)
 			case r.Verb == "patch" && r.ObjectRef.Subresource == "status":
 			case r.Verb == "patch" && stamped && bound:
 			case r.Verb == "patch" && finalizersPatch(r) != nil:

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -173,7 +172,7 @@ func (in Input) ground(remote Remote) *config.Config {
 // ruleFor compiles the rule of a Crossing for a remote.
 func ruleFor(c *v1alpha1.Crossing, kind Kind) (*boundary.Rule, error) {
 	if kind.Kind == "" {
-		return nil, errors.Join(kind.LocalErr, kind.RemoteErr)
+		return nil, fmt.Errorf("%w; %w", kind.LocalErr, kind.RemoteErr)
 	}
 	returns := c.Spec.Direction == v1alpha1.ToRemote && kind.LocalStatus && kind.RemoteStatus
 	if s := c.Spec.Status; s != nil && s.Return != nil {

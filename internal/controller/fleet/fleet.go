@@ -96,31 +96,24 @@ func New(ctx context.Context, o Options) *Fleet {
 // Apply makes the engines run what is wanted. All Crossings, pairs and members there are have to be given: what is missing
 // is taken for removed. Only one call may run at a time.
 func (f *Fleet) Apply(crossings []v1alpha1.Crossing, pairs []Pair, members []Member) {
-	in := Input{Crossings: crossings, Pairs: pairs, MassDeletion: f.MassDeletion}
-	clusters, reached := map[string]*cluster.Cluster{}, map[string]bool{}
+	reached := map[string]bool{}
 	for i := range members {
 		m := &members[i]
 		if f.NamespacesGiven {
 			m.Consent = ""
 		}
 		reached[m.Name] = m.Reached
-		in.Remotes = append(in.Remotes, m.Remote)
-		if !m.Barred {
-			clusters[m.Name] = m.Cluster
-		}
 	}
 	f.kinds.begin()
-	in.Kind = func(remote string, resource schema.GroupVersionResource) Kind {
-		if clusters[remote] == nil {
-			return Kind{LocalErr: errNotAsked, RemoteErr: errNotAsked, LocalStatus: true, RemoteStatus: true}
-		}
-		return f.kinds.both(f.Local, clusters[remote], resource)
-	}
-	in.Carried = func(crossing, remote string) bool {
-		s := f.ship(remote)
-		return s != nil && s.carries(crossing)
-	}
-	out := Compile(in)
+	clusters, out := f.workOut(crossings, pairs, members, sides{
+		kind: func(remote *cluster.Cluster, resource schema.GroupVersionResource) Kind {
+			return f.kinds.both(f.Local, remote, resource)
+		},
+		carried: func(crossing, remote string) bool {
+			s := f.ship(remote)
+			return s != nil && s.carries(crossing)
+		},
+	})
 	f.kinds.end()
 
 	f.mu.Lock()
@@ -191,15 +184,13 @@ func (f *Fleet) launch(m Member, pairs []Pair, out Output) {
 	log := f.Logger.With("remote", m.Name)
 	ctx, cancel := context.WithCancel(f.ctx)
 	s := &ship{cluster: m.Cluster, cancel: cancel, look: make(chan struct{}, 1), unmade: map[string]error{}, emptied: map[string]bool{}}
-	s.engine = engine.New(engine.Options{
-		Config: out.Configs[m.Name], ClusterID: f.ClusterID, RemoteID: m.Name, Instance: f.Instance,
-		Namespace: f.Namespace, LedgerName: LedgerName(f.Instance, m.Name),
-		Local: f.Local, Remote: m.Cluster, Siblings: f.siblings, Metrics: f.Metrics.Of(m.Name), Logger: log,
-		Changed: func() {
-			s.lookAgain()
-			f.progressed()
-		},
-	})
+	o := f.engineOptions(m, out.Configs[m.Name], f.siblings)
+	o.Metrics, o.Logger = f.Metrics.Of(m.Name), log
+	o.Changed = func() {
+		s.lookAgain()
+		f.progressed()
+	}
+	s.engine = engine.New(o)
 	s.requests = requests.New(requests.Options{
 		Remote: m.Cluster, Consumer: f.ClusterID, Instance: f.Instance, ClusterUID: f.LocalUID, Logger: log,
 		Changed: func() {

@@ -128,6 +128,11 @@ func (k *kinds) ask(ctx context.Context, q question, a *answer) {
 func (k *kinds) both(local, remote *cluster.Cluster, resource schema.GroupVersionResource) Kind {
 	here, hereErr := k.get(local, resource)
 	there, thereErr := k.get(remote, resource)
+	return kindOf(here, hereErr, there, thereErr)
+}
+
+// kindOf puts together what both sides answered.
+func kindOf(here cluster.Resource, hereErr error, there cluster.Resource, thereErr error) Kind {
 	mayServe := func(err error) bool { return err != nil && !errors.Is(err, cluster.ErrNotServed) }
 	return Kind{
 		Kind:        cmp.Or(here.Kind, there.Kind),

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -91,6 +92,14 @@ func Offloads(offloadings []v1alpha1.NamespaceOffloading, remotes []Remote, clus
 		all[o.Namespace] = out
 	}
 	return all
+}
+
+// PairsOf returns all pairs of offloaded namespaces.
+func PairsOf(offloads map[string]Offload) (pairs []Pair) {
+	for _, namespace := range slices.Sorted(maps.Keys(offloads)) {
+		pairs = append(pairs, offloads[namespace].Pairs...)
+	}
+	return pairs
 }
 
 // selectorOf compiles a selector of labels; absent or empty it selects all.

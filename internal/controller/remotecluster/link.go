@@ -136,7 +136,7 @@ func (l *link) config(refused bool) (*rest.Config, error) {
 	l.mu.Unlock()
 	if refused && !o.resource.Empty() {
 		// The watch may not have told yet what was changed before the old credential ended.
-		if object, err := l.r.readNow(l.ctx, o); err == nil {
+		if object, err := readNow(l.ctx, l.r.o.Local, o); err == nil {
 			seen = sighting{known: true, object: object}
 		}
 	}

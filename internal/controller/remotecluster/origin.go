@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/cluster/access"
 )
 
@@ -106,10 +107,10 @@ func (o origin) fromSecret(secret *unstructured.Unstructured) (*rest.Config, err
 }
 
 // readNow reads the object of an origin, live; nil: there is none.
-func (r *Remotes) readNow(ctx context.Context, o origin) (*unstructured.Unstructured, error) {
+func readNow(ctx context.Context, local *cluster.Cluster, o origin) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	object, err := r.o.Local.Dynamic().Resource(o.resource).Namespace(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
+	object, err := local.Dynamic().Resource(o.resource).Namespace(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -149,22 +150,25 @@ func (r *Remotes) watchProfileKind() {
 	}
 }
 
-func (r *Remotes) findProfileKind() error {
-	versions, err := r.o.Local.Versions(r.ctx, profileKind.Group)
+// servedProfiles returns how a cluster serves ClusterProfiles; empty: not at all.
+func servedProfiles(ctx context.Context, local *cluster.Cluster) (schema.GroupVersionResource, error) {
+	versions, err := local.Versions(ctx, profileKind.Group)
 	if err != nil {
-		return err
+		return schema.GroupVersionResource{}, err
 	}
-	found := schema.GroupVersionResource{}
 	for _, version := range versions {
 		gvr := profileKind.WithVersion(version)
-		served, err := r.o.Local.Serves(r.ctx, gvr)
-		if err != nil {
-			return err
+		if served, err := local.Serves(ctx, gvr); served || err != nil {
+			return gvr, err
 		}
-		if served {
-			found = gvr
-			break
-		}
+	}
+	return schema.GroupVersionResource{}, nil
+}
+
+func (r *Remotes) findProfileKind() error {
+	found, err := servedProfiles(r.ctx, r.o.Local)
+	if err != nil {
+		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -42,7 +42,7 @@ func (l *link) probeIfDue() bool {
 	l.mu.Unlock()
 	defer cancel()
 
-	next := l.ask(ctx, client, last, kinds, stale)
+	next := ask(ctx, l.r.timing.answer, client, last, kinds, stale)
 	cut := ctx.Err() != nil // the access changed meanwhile, or the link ends
 
 	l.mu.Lock()
@@ -104,10 +104,11 @@ func (l *link) stale() bool {
 }
 
 // ask asks the remote who it is, and, when what it said last is stale or may have been another one's, what it serves.
-func (l *link) ask(ctx context.Context, client *cluster.Cluster, last probe, kinds []schema.GroupVersionResource, stale bool) probe {
+// Each answer may take as long as limit.
+func ask(ctx context.Context, limit time.Duration, client *cluster.Cluster, last probe, kinds []schema.GroupVersionResource, stale bool) probe {
 	next := last
 	next.at, next.epoch = time.Now(), client.Epoch()
-	uid, err := limited(ctx, l.r.timing.answer, client.UID)
+	uid, err := limited(ctx, limit, client.UID)
 	next.err = err
 	if err != nil {
 		return next
@@ -116,11 +117,11 @@ func (l *link) ask(ctx context.Context, client *cluster.Cluster, last probe, kin
 	if uid == last.uid && next.epoch == last.epoch && last.err == nil && !stale {
 		return next
 	}
-	if v, err := limited(ctx, l.r.timing.answer, client.Version); err == nil {
+	if v, err := limited(ctx, limit, client.Version); err == nil {
 		next.version = v
 	}
 	serves := func(gvr schema.GroupVersionResource) (bool, error) {
-		return limited(ctx, l.r.timing.answer, func(ctx context.Context) (bool, error) { return client.Serves(ctx, gvr) })
+		return limited(ctx, limit, func(ctx context.Context) (bool, error) { return client.Serves(ctx, gvr) })
 	}
 	if asks, err := serves(namespaceRequests); err == nil {
 		next.consent = v1alpha1.ConsentConsumer
