@@ -26,7 +26,7 @@ type explainOptions struct {
 func newExplainCommand() *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
-		Use:   "explain (KIND/NAME | KIND NAME) -n NAMESPACE --cluster-id ID (--config FILE --remote-id ID | --controller)",
+		Use:   "explain (KIND/NAME | KIND NAME) -n NAMESPACE (--config FILE --remote-id ID | --controller) --cluster-id ID",
 		Short: "Tell why an object crosses, or does not, and whom its fields belong to",
 		Long: `Tell why an object crosses, or does not: which rule takes it and what each check says, both names, the references
 before and after, whom each field of the twin belongs to, generations and status on both sides, what a run would do

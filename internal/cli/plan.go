@@ -38,7 +38,7 @@ type planOptions struct {
 func newPlanCommand() *cobra.Command {
 	var o planOptions
 	cmd := &cobra.Command{
-		Use:   "plan --cluster-id ID (--config FILE --remote-id ID | --controller)",
+		Use:   "plan --config FILE --cluster-id ID --remote-id ID | --controller --cluster-id ID",
 		Short: "Say what a run would do, object by object, and change nothing",
 		Long: `Say what isthmus sync, or with --controller isthmus controller, would do if it started now, object by object, and change
 nothing.
@@ -46,7 +46,8 @@ nothing.
 It lists both sides, decides as a run does, and asks the API servers for a dry run of each write, so that defaults,
 admission, missing rights and refusals are part of the answer. It needs the rights that a run needs, and no others.
 With --controller it reads Crossings, NamespaceOffloadings and RemoteClusters, reaches the remotes as these say, and
-tells of one remote after the other. What a running isthmus remembers (what was observed live, what is retried) is not known to it.
+tells of one remote after the other. What a running isthmus remembers (what was observed live, what is retried) is not
+known to it.
 
 It ends with code 0 when nothing would be written, 2 when something would, 1 on an error, also when not everything could
 be looked at.`,

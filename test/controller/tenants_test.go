@@ -50,6 +50,10 @@ func TestT5_TwoProviders(t *testing.T) {
 		func() error { return is(west.Get(named, "shop", "one"), "North", "status", "phase") },
 	))
 	f.Eventually(func() error { return west.HasEvent("shop", "one", "statusFrom") })
+	out, code := west.Ask("plan") // which knows of both twins, whichever remote it tells about
+	says(t, out, code, 0, "to east:", "to north:")
+	out, code = west.Ask("plan", "--remote", "north")
+	says(t, out, code, 0, "to north:")
 
 	// A remote that is deselected loses its twins.
 	west.Patch(remotes, "", "north", "{metadata: {labels: {zone: c}}}")
