@@ -27,7 +27,7 @@ const patience = 45 * time.Second
 var errChecks = errors.New("checks failed")
 
 // world is what a demo runs on: two clusters, the provider's controller, and Isthmus between them. The second scene adds
-// tenants of the provider's cluster.
+// tenants of the provider's cluster, the third what objects on both say.
 type world struct {
 	out                io.Writer
 	check              bool
@@ -37,6 +37,7 @@ type world struct {
 	controller         sync.WaitGroup
 	applications       []byte // the CRD
 	tenants            []*tenant
+	peering            *peering // nil: the third scene has not begun
 }
 
 func newDemo(out io.Writer, check bool) *world { return &world{out: out, check: check} }
@@ -71,6 +72,22 @@ func (w *world) run(ctx context.Context) (err error) {
 	}
 	w.say("")
 	w.printTenants(ctx)
+	if err := w.startPeering(ctx); err != nil {
+		return err
+	}
+	w.say("\nChecking, step by step:\n")
+	morePassed, more = w.runSteps(ctx, peeringSteps)
+	passed, total = passed+morePassed, total+more
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	w.say("")
+	w.printPeering(ctx)
+	morePassed, more = w.runSteps(ctx, peeringEnd)
+	passed, total = passed+morePassed, total+more
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if w.check {
 		w.say("\nTrying the commands that people would be shown, and stopping:\n")
 		morePassed, more := w.runSteps(ctx, append(commandSteps(), step{title: "Each Isthmus ends within 5 seconds of SIGTERM, with code 0", do: stopsCleanly}))
@@ -130,7 +147,11 @@ func (w *world) startClusters(ctx context.Context) error {
 	errs := make([]error, 2)
 	for i, s := range []**side{&w.consumer, &w.provider} {
 		starting.Go(func() {
-			*s, errs[i] = startSide(ctx, []string{"consumer", "provider"}[i], []string{"team-a", "tenant-42-team-a"}[i])
+			var with []controlplane.Component
+			if i == 1 {
+				with = append(with, controlplane.ControllerManager) // without which namespaces do not go
+			}
+			*s, errs[i] = startSide(ctx, []string{"consumer", "provider"}[i], []string{"team-a", "tenant-42-team-a"}[i], with...)
 		})
 	}
 	starting.Wait()
@@ -171,6 +192,9 @@ func (w *world) isthmuses() (all []*isthmus) {
 		if t.isthmus != nil {
 			all = append(all, t.isthmus)
 		}
+	}
+	if p := w.peering; p != nil {
+		all = append(all, slices.DeleteFunc([]*isthmus{p.reflects, p.consents}, func(i *isthmus) bool { return i == nil })...)
 	}
 	return all
 }

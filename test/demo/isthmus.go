@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// isthmus is a running isthmus sync.
+// isthmus is a running isthmus sync or isthmus controller.
 type isthmus struct {
 	cmd     *exec.Cmd
 	done    chan struct{}
@@ -46,20 +46,31 @@ func startIsthmus(ctx context.Context, binary, dir, user string, configuration [
 		if kubeconfigs[name], err = s.UserKubeconfig(user); err != nil {
 			return nil, err
 		}
-		roles, err := exec.CommandContext(ctx, binary, "rbac", "--config", config, "--side", name,
-			"--subject-user", user, "--instance", user, "--kubeconfig", s.Kubeconfig()).Output()
-		if err != nil {
-			var ended *exec.ExitError
-			if errors.As(err, &ended) {
-				err = fmt.Errorf("%w: %s", err, ended.Stderr)
-			}
-			return nil, fmt.Errorf("isthmus rbac --side %s: %w", name, err)
-		}
-		if err := s.Apply(ctx, roles); err != nil {
+		if err := grantRights(ctx, binary, s, user, "--config", config, "--side", name, "--instance", user, "--kubeconfig", s.Kubeconfig()); err != nil {
 			return nil, err
 		}
 	}
-	p := &isthmus{done: make(chan struct{}), logFile: filepath.Join(dir, user+".log")}
+	return launch(binary, filepath.Join(dir, user+".log"), "sync", "--config", config,
+		"--local-kubeconfig", kubeconfigs["local"], "--remote-kubeconfig", kubeconfigs["remote"], "--instance", user,
+		"--cluster-id", local.Name(), "--remote-id", remote.Name())
+}
+
+// grantRights gives a user on a cluster what isthmus rbac prints.
+func grantRights(ctx context.Context, binary string, on *side, user string, flags ...string) error {
+	roles, err := exec.CommandContext(ctx, binary, append([]string{"rbac", "--subject-user", user}, flags...)...).Output()
+	if err != nil {
+		var ended *exec.ExitError
+		if errors.As(err, &ended) {
+			err = fmt.Errorf("%w: %s", err, ended.Stderr)
+		}
+		return fmt.Errorf("isthmus rbac %s: %w", strings.Join(flags, " "), err)
+	}
+	return on.Apply(ctx, roles)
+}
+
+// launch starts an Isthmus, which listens at an address of its own.
+func launch(binary, logFile string, args ...string) (*isthmus, error) {
+	p := &isthmus{done: make(chan struct{}), logFile: logFile}
 	var err error
 	if p.address, err = freeAddress(); err != nil {
 		return nil, err
@@ -69,9 +80,7 @@ func startIsthmus(ctx context.Context, binary, dir, user string, configuration [
 		return nil, err
 	}
 	defer log.Close()
-	p.cmd = exec.Command(binary, "sync", "--config", config,
-		"--local-kubeconfig", kubeconfigs["local"], "--remote-kubeconfig", kubeconfigs["remote"], "--instance", user,
-		"--cluster-id", local.Name(), "--remote-id", remote.Name(), "--listen", p.address)
+	p.cmd = exec.Command(binary, append(args, "--listen", p.address)...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = childAttributes()
 	if err := p.cmd.Start(); err != nil {

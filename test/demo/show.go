@@ -80,7 +80,8 @@ var thingsToTry = []tryThis{
 	{"What acme has of the platform's", "k --context acme get gatewayclasses && k --context acme -n platform get secrets"},
 	{"The tenants' Applications, where they meet", "k --context provider -n argocd get applications"},
 	{"What acme's Isthmus may not read", "! k --context provider -n vcluster-globex--shop get secrets --as isthmus-acme"},
-	{"What may cross is written here", "cat examples/demo/sync.yaml examples/demo/tenant-sync.yaml"},
+	{"What says what crosses where isthmus controller runs", "k --context consumer get crossings,remoteclusters -o wide && k --context provider get consumers"},
+	{"What may cross is written here", "cat examples/demo/sync.yaml examples/demo/tenant-sync.yaml examples/demo/peering-*.yaml"},
 }
 
 // paths returns the shell lines that the commands need first.

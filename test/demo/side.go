@@ -29,6 +29,7 @@ var (
 	classes      = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gatewayclasses"}
 	routes       = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
 	alerts       = schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "prometheusrules"}
+	namespaces   = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	events       = schema.GroupVersionResource{Version: "v1", Resource: "events"}
 )
 
@@ -39,8 +40,8 @@ type side struct {
 	namespace string
 }
 
-func startSide(ctx context.Context, name, namespace string) (*side, error) {
-	cluster, err := controlplane.Start(ctx, name, controlplane.Options{})
+func startSide(ctx context.Context, name, namespace string, with ...controlplane.Component) (*side, error) {
+	cluster, err := controlplane.Start(ctx, name, controlplane.Options{With: with})
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +121,8 @@ func field(object *unstructured.Unstructured, path string) any {
 	return value
 }
 
-// userMay reports whether Isthmus's user may do something in a namespace.
-func (s *side) userMay(ctx context.Context, verb, resource, namespace string) (bool, error) {
+// userMay reports whether a user may do something with a resource, resource.group, in a namespace.
+func (s *side) userMay(ctx context.Context, user, verb, resource, namespace string) (bool, error) {
 	config, err := s.UserConfig(user)
 	if err != nil {
 		return false, err
@@ -130,9 +131,10 @@ func (s *side) userMay(ctx context.Context, verb, resource, namespace string) (b
 	if err != nil {
 		return false, err
 	}
+	kind := schema.ParseGroupResource(resource)
 	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: verb, Resource: resource, Namespace: namespace,
+			Verb: verb, Group: kind.Group, Resource: kind.Resource, Namespace: namespace,
 		}},
 	}, metav1.CreateOptions{})
 	if err != nil {

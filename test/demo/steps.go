@@ -191,7 +191,11 @@ func (s step) run(ctx context.Context, w *world) error {
 
 // statusSpeaksOf returns nil when the status of a source speaks of a size, in the source's own generation.
 func (w *world) statusSpeaksOf(ctx context.Context, widget string, size int64) error {
-	source, err := w.consumer.get(ctx, widgets, widget)
+	return speaksOf(ctx, w.consumer, widget, size)
+}
+
+func speaksOf(ctx context.Context, consumer *side, widget string, size int64) error {
+	source, err := consumer.get(ctx, widgets, widget)
 	if err != nil {
 		return err
 	}
@@ -216,7 +220,7 @@ func isthmusMayOnly(ctx context.Context, w *world) error {
 			{"list", "pods", s.namespace, false},
 			{"create", "namespaces", "", false},
 		} {
-			may, err := s.userMay(ctx, q.verb, q.resource, q.namespace)
+			may, err := s.userMay(ctx, user, q.verb, q.resource, q.namespace)
 			if err != nil {
 				return err
 			}
