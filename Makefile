@@ -1,7 +1,7 @@
 # Isthmus: "make help" says what there is. Everything needs Go, git and make, and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint clauses build image krew fuzz generate clean
+.PHONY: help demo test lint clauses build image plugin-image krew fuzz generate clean
 
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME ?= 30s
@@ -60,6 +60,9 @@ build: ## build bin/isthmus
 
 image: ## build the container image (IMAGE=isthmus:latest BUILDER=docker), with the base images that the Dockerfile names
 	$(or $(BUILDER),docker) build -t $(or $(IMAGE),isthmus:latest) .
+
+plugin-image: ## build the image of the vCluster plugin (IMAGE=isthmus-plugin:latest BUILDER=docker)
+	$(or $(BUILDER),docker) build --target vcluster-plugin -t $(or $(IMAGE),isthmus-plugin:latest) .
 
 krew: ## build the kubectl plugin's archives and its krew manifest (VERSION=v1.2.3 URL=https://…)
 	go run ./config/krew -version "$(VERSION)" -url "$(URL)"

@@ -287,7 +287,7 @@ func (e *Env) PluginFile(settings string) string {
 	if err := yaml.Unmarshal([]byte(settings), &config); err != nil {
 		e.T.Fatal(err)
 	}
-	values := map[string]any{"plugin": map[string]any{"isthmus": map[string]any{"version": "v2", "image": "isthmus:latest", "config": config}}}
+	values := map[string]any{"plugin": map[string]any{"isthmus": map[string]any{"version": "v2", "image": "isthmus-plugin:latest", "config": config}}}
 	file, err := yaml.Marshal(values)
 	if err != nil {
 		e.T.Fatal(err)
