@@ -117,6 +117,9 @@ type RemoteNamespace struct {
 	// Name of the RemoteCluster.
 	// +required
 	Cluster string `json:"cluster"`
+	// Granted: a provider gave the namespace once, so that something may be there. Nothing crosses before.
+	// +optional
+	Granted bool `json:"granted,omitempty"`
 	// OffloadingRequired, and Ready.
 	// +optional
 	// +listType=map

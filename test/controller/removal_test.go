@@ -201,3 +201,47 @@ func TestD2_ARemoteLeaves(t *testing.T) {
 	west.Reach(east, "")
 	f.Eventually(func() error { return counts(east, "shop-west", 8) })
 }
+
+// A namespace that the provider refuses holds up nothing: neither deletes elsewhere, over a restart, nor its own
+// withdrawal, nor that of a Crossing.
+func TestN4_ARefusedNamespaceHoldsUpNothing(t *testing.T) {
+	f, east := consenting(t, "west")
+	west := f.Member("west")
+	east.Admit("west", "'*-west'", widgetAccess)
+	west.Cross(crossing("widgets", ", policy: All"))
+	west.Cross("{apiVersion: isthmus.dev/v1alpha1, kind: Crossing, metadata: {name: nodes}, spec: {resource: {version: v1, resource: nodes}}}")
+	p := west.Reflect()
+	west.Offload("shop", "")
+	west.Offload("refused", "namespaceMappingStrategy: EnforceSameName")
+	west.Create(widget("shop", "one", "", "{size: 1}"))
+	west.Create(widget("shop", "two", "", "{size: 1}"))
+	west.Create(widget("refused", "one", "", "{size: 1}"))
+	f.Eventually(all(
+		func() error { return counts(east, "shop-west", 2) },
+		func() error {
+			return condition(west.Get(offloadings, "refused", "offloading"), "Ready", "False", "", "east")
+		},
+		func() error {
+			return condition(west.Get(crossings, "", "nodes"), "Active", "False", "Invalid", "cluster-scoped")
+		},
+		func() error { return condition(west.Get(crossings, "", "widgets"), "Active", "True", "Crossing", "") },
+	))
+	p.Kill()
+	west.Delete(widgets, "shop", "one")
+	west.Reflect()
+	f.Eventually(func() error { return counts(east, "shop-west", 1) })
+	west.Delete(crossings, "", "nodes")
+	west.Delete(offloadings, "refused", "offloading")
+	f.Eventually(all(
+		func() error { return gone(west, crossings, "", "nodes") },
+		func() error { return gone(west, offloadings, "refused", "offloading") },
+	))
+	west.Delete(crossings, "", "widgets")
+	f.Eventually(all(
+		func() error { return gone(west, crossings, "", "widgets") },
+		func() error { return counts(east, "shop-west", 0) },
+	))
+	if err := counts(west, "shop", 1); err != nil {
+		t.Error(err)
+	}
+}

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -28,6 +30,9 @@ type Reconciler struct {
 	Local  *cluster.Cluster
 	Remote func(name string) *cluster.Cluster
 	Events *observe.Events
+
+	// asked is when the servers were asked last what we may do, by Crossing. One reconciliation runs at a time.
+	asked map[string]time.Time
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -43,9 +48,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		// Before anything crosses; what it carries begins when the finalizer is seen.
 		before := c.DeepCopy()
 		controllerutil.AddFinalizer(c, v1alpha1.CrossingFinalizer)
-		return ctrl.Result{}, r.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return ctrl.Result{}, ignoreConflict(r.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 	}
-	return ctrl.Result{}, r.tell(ctx, c, r.status(ctx, c))
+	status, again := r.status(ctx, c)
+	return ctrl.Result{RequeueAfter: again}, r.tell(ctx, c, status)
+}
+
+// ignoreConflict leaves out that the object was changed meanwhile: its change leads here again.
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }
 
 // windDown lets a Crossing go that is being deleted, as soon as its twins are settled.
@@ -63,7 +77,7 @@ func (r *Reconciler) windDown(ctx context.Context, c *v1alpha1.Crossing) error {
 	before := c.DeepCopy()
 	controllerutil.RemoveFinalizer(c, v1alpha1.CrossingFinalizer)
 	err := r.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	return client.IgnoreNotFound(err)
+	return client.IgnoreNotFound(ignoreConflict(err))
 }
 
 // left says on which remotes twins are left, or may be; empty: on none.
@@ -75,12 +89,19 @@ func (r *Reconciler) left(crossing string) (left []string) {
 	for _, remote := range r.Fleet.Holders(crossing) {
 		switch n, known := r.Fleet.CrossingDrained(crossing, remote); {
 		case !known:
-			left = append(left, "what is left on "+remote+" can't be told")
+			left = append(left, "what is left on "+remote+" can't be told"+because(r.Fleet.Why(remote)))
 		case n > 0:
 			left = append(left, fmt.Sprintf("%d twins are left on %s", n, remote))
 		}
 	}
 	return left
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
 }
 
 // tell writes the status if it is another one.
@@ -99,8 +120,8 @@ func (r *Reconciler) event(c *v1alpha1.Crossing, kind, reason, message string) {
 	}, kind, reason, message)
 }
 
-// unserved says which sides do not serve the kind; unknown: some could not be asked.
-func unserved(outcome fleet.Outcome) (missing []string, unknown bool) {
+// unserved says which sides do not serve the kind, and which could not be asked.
+func unserved(outcome fleet.Outcome) (missing, unasked []string) {
 	for _, remote := range outcome.Remotes {
 		kind := outcome.Kinds[remote]
 		for side, err := range map[string]error{"the local cluster": kind.LocalErr, remote: kind.RemoteErr} {
@@ -108,10 +129,11 @@ func unserved(outcome fleet.Outcome) (missing []string, unknown bool) {
 			case errors.Is(err, cluster.ErrNotServed):
 				missing = append(missing, side)
 			case err != nil:
-				unknown = true
+				unasked = append(unasked, side)
 			}
 		}
 	}
 	slices.Sort(missing)
-	return slices.Compact(missing), unknown
+	slices.Sort(unasked)
+	return slices.Compact(missing), slices.Compact(unasked)
 }

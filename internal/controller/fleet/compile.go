@@ -36,6 +36,8 @@ type Kind struct {
 	Kind string
 	// LocalStatus and RemoteStatus: there is a status subresource. A side that can't be asked counts as having one.
 	LocalStatus, RemoteStatus bool
+	// ClusterScoped: its objects have no namespace.
+	ClusterScoped bool
 	// LocalErr and RemoteErr say why a side does not serve it, or can't be asked; nil: it serves it.
 	LocalErr, RemoteErr error
 }
@@ -114,13 +116,17 @@ func Compile(in Input) Output {
 			if selects {
 				outcome.Remotes = append(outcome.Remotes, remote.Name)
 			}
+			kind := in.Kind(remote.Name, resourceOf(c))
+			if kind.ClusterScoped && c.Spec.Direction != v1alpha1.FromRemote {
+				outcome.Err = fmt.Errorf("%s is cluster-scoped: such kinds cross only as mirrors, with direction: FromRemote", c.Spec.Resource.Resource)
+				continue
+			}
 			// What is to be taken away takes rights too.
 			out.Wanted[remote.Name] = append(out.Wanted[remote.Name], requested(c))
 			if c.DeletionTimestamp != nil {
 				continue
 			}
 			out.Kinds[remote.Name] = append(out.Kinds[remote.Name], resourceOf(c))
-			kind := in.Kind(remote.Name, resourceOf(c))
 			outcome.Kinds[remote.Name] = kind
 			rule, err := ruleFor(c, kind)
 			if rule != nil && !selects {
@@ -152,7 +158,7 @@ func (in Input) ground(remote Remote) *config.Config {
 		CreateNamespaces: remote.Consent == v1alpha1.ConsentConsumer,
 	}
 	for _, pair := range in.Pairs {
-		if pair.Cluster != remote.Name {
+		if pair.Cluster != remote.Name || pair.Ungranted {
 			continue
 		}
 		if pair.Withdrawn {

@@ -35,7 +35,7 @@ func crossing(name string, age int, change ...func(*v1alpha1.CrossingSpec)) v1al
 func compile(kind Kind, crossings ...v1alpha1.Crossing) Output {
 	return Compile(Input{
 		Crossings: crossings,
-		Pairs:     []Pair{{"shop", "shop-home", "east", false, false}, {"old", "old-home", "east", true, false}, {"shop", "shop-home", "west", false, false}},
+		Pairs:     []Pair{{Local: "shop", Remote: "shop-home", Cluster: "east"}, {Local: "old", Remote: "old-home", Cluster: "east", Withdrawn: true}, {Local: "shop", Remote: "shop-home", Cluster: "west"}},
 		Remotes:   []Remote{{Name: "east", Consent: v1alpha1.ConsentProvider}, {Name: "west", Labels: map[string]string{"zone": "w"}, Consent: v1alpha1.ConsentConsumer}},
 		Kind:      func(string, schema.GroupVersionResource) Kind { return kind }, MassDeletion: boundary.MassDeletionPause,
 		Carried: func(crossing, _ string) bool { return crossing == "carried" },
@@ -175,6 +175,20 @@ func TestS7_UnservedKinds(t *testing.T) {
 	out = compile(Kind{Kind: "Widget", LocalErr: cluster.ErrNotServed}, crossing("widgets", 1))
 	if len(out.Configs["east"].Rules) != 1 {
 		t.Errorf("%+v", out)
+	}
+}
+
+// Cluster-scoped kinds cross as mirrors only, and nothing is asked for where they can't.
+func TestS6_ClusterScopedKinds(t *testing.T) {
+	kind := served
+	kind.ClusterScoped = true
+	out := compile(kind, crossing("widgets", 1))
+	if out.Crossings["widgets"].Err == nil || len(out.Configs["east"].Rules) != 0 || len(out.Wanted["east"]) != 0 {
+		t.Errorf("%+v", out.Crossings["widgets"])
+	}
+	out = compile(kind, crossing("widgets", 1, func(s *v1alpha1.CrossingSpec) { s.Direction = v1alpha1.FromRemote }))
+	if out.Crossings["widgets"].Err != nil || len(out.Configs["east"].Rules) != 1 {
+		t.Errorf("%+v", out.Crossings["widgets"])
 	}
 }
 

@@ -252,6 +252,9 @@ func (s *ship) left(pair Pair) (left int, known bool) {
 		delete(s.emptied, pair.Local)
 		return 0, false
 	}
+	if pair.Ungranted {
+		return 0, true
+	}
 	if !s.emptied[pair.Local] {
 		if left, known = s.engine.Drained(pair.Local); left > 0 || !known || !slices.Contains(s.engine.Current().Withdrawn, pair.Local) {
 			return left, false

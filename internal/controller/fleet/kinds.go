@@ -137,6 +137,7 @@ func kindOf(here cluster.Resource, hereErr error, there cluster.Resource, thereE
 	return Kind{
 		Kind:        cmp.Or(here.Kind, there.Kind),
 		LocalStatus: here.Status || mayServe(hereErr), RemoteStatus: there.Status || mayServe(thereErr),
-		LocalErr: hereErr, RemoteErr: thereErr,
+		ClusterScoped: here.Kind != "" && !here.Namespaced || here.Kind == "" && there.Kind != "" && !there.Namespaced,
+		LocalErr:      hereErr, RemoteErr: thereErr,
 	}
 }

@@ -28,6 +28,8 @@ type Pair struct {
 	Local, Remote, Cluster string
 	// Withdrawn: somebody took the pair out on purpose, so its twins go, however many they are.
 	Withdrawn bool
+	// Ungranted: the remote's provider, whose consent it takes, has never given the namespace: nothing can be there.
+	Ungranted bool
 	// Unready: nothing that is there is to be touched for now. It is not Withdrawn.
 	Unready bool
 }
@@ -87,6 +89,7 @@ func Offloads(offloadings []v1alpha1.NamespaceOffloading, remotes []Remote, clus
 			taken[place] = o.Namespace
 			out.Pairs = append(out.Pairs, Pair{
 				Local: o.Namespace, Remote: out.Counterpart, Cluster: remote.Name, Withdrawn: remote.Leaving || o.DeletionTimestamp != nil,
+				Ungranted: remote.Consent == v1alpha1.ConsentProvider && !granted(o, remote.Name),
 			})
 		}
 		all[o.Namespace] = out
@@ -100,6 +103,11 @@ func PairsOf(offloads map[string]Offload) (pairs []Pair) {
 		pairs = append(pairs, offloads[namespace].Pairs...)
 	}
 	return pairs
+}
+
+// granted reports whether a provider gave a namespace once, by the status.
+func granted(o *v1alpha1.NamespaceOffloading, remote string) bool {
+	return slices.ContainsFunc(o.Status.Remotes, func(r v1alpha1.RemoteNamespace) bool { return r.Cluster == remote && r.Granted })
 }
 
 // selectorOf compiles a selector of labels; absent or empty it selects all.

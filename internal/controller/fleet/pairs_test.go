@@ -56,33 +56,33 @@ func TestN3_Counterparts(t *testing.T) {
 	}{
 		"the default name": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("shop", 1)}, remotes: []Remote{east, west},
-			pairs: map[string][]Pair{"shop": {{"shop", "shop-home", "east", false, false}, {"shop", "shop-home", "west", false, false}}},
+			pairs: map[string][]Pair{"shop": {{Local: "shop", Remote: "shop-home", Cluster: "east"}, {Local: "shop", Remote: "shop-home", Cluster: "west"}}},
 		},
 		"a name that is too long": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading(long, 1)}, remotes: []Remote{east},
-			pairs: map[string][]Pair{long: {{long, long[:52] + "-f8fe1c4102", "east", false, false}}},
+			pairs: map[string][]Pair{long: {{Local: long, Remote: long[:52] + "-f8fe1c4102", Cluster: "east"}}},
 		},
 		"the same name, and a selected one": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("a", 1, same), offloading("b", 1, selected("else"))}, remotes: []Remote{east},
-			pairs: map[string][]Pair{"a": {{"a", "a", "east", false, false}}, "b": {{"b", "else", "east", false, false}}},
+			pairs: map[string][]Pair{"a": {{Local: "a", Remote: "a", Cluster: "east"}}, "b": {{Local: "b", Remote: "else", Cluster: "east"}}},
 		},
 		"the selector picks remotes": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("a", 1, on("zone", "w")), offloading("b", 1, on("zone", "x"))}, remotes: []Remote{east, west},
-			pairs: map[string][]Pair{"a": {{"a", "a-home", "west", false, false}}},
+			pairs: map[string][]Pair{"a": {{Local: "a", Remote: "a-home", Cluster: "west"}}},
 		},
 		"of two that ask for one counterpart the older has it": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("young", 1, selected("x")), offloading("old", 2, selected("x"))}, remotes: []Remote{east},
-			pairs:   map[string][]Pair{"old": {{"old", "x", "east", false, false}}},
+			pairs:   map[string][]Pair{"old": {{Local: "old", Remote: "x", Cluster: "east"}}},
 			refused: map[string][]string{"young": {"east"}},
 		},
 		"one that is being deleted is withdrawn, and still has its counterpart": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("old", 2, selected("x"), deleted), offloading("young", 1, selected("x"))}, remotes: []Remote{east},
-			pairs:   map[string][]Pair{"old": {{"old", "x", "east", true, false}}},
+			pairs:   map[string][]Pair{"old": {{Local: "old", Remote: "x", Cluster: "east", Withdrawn: true}}},
 			refused: map[string][]string{"young": {"east"}},
 		},
 		"a remote that leaves": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("a", 1)}, remotes: []Remote{{Name: "east", Leaving: true}, west},
-			pairs: map[string][]Pair{"a": {{"a", "a-home", "east", true, false}, {"a", "a-home", "west", false, false}}},
+			pairs: map[string][]Pair{"a": {{Local: "a", Remote: "a-home", Cluster: "east", Withdrawn: true}, {Local: "a", Remote: "a-home", Cluster: "west"}}},
 		},
 		"what belongs to clusters themselves": {
 			offloadings: []v1alpha1.NamespaceOffloading{offloading("kube-public", 1, same)}, remotes: []Remote{east},
@@ -118,4 +118,29 @@ func orEmpty[V any](m map[string]V) map[string]V {
 		return map[string]V{}
 	}
 	return m
+}
+
+// Where it takes a provider's consent, a namespace counts from when it was given; what was given once counts on.
+func TestN4_NamespacesThatAreNotGiven(t *testing.T) {
+	given := func(o *v1alpha1.NamespaceOffloading) {
+		o.Status.Remotes = []v1alpha1.RemoteNamespace{{Cluster: "east", Granted: true}}
+	}
+	for consent, want := range map[v1alpha1.Consent]map[string]bool{
+		v1alpha1.ConsentProvider: {"given": false, "new": true}, v1alpha1.ConsentConsumer: {"given": false, "new": false},
+	} {
+		offloads := Offloads([]v1alpha1.NamespaceOffloading{offloading("given", 1, given), offloading("new", 1)}, []Remote{{Name: "east", Consent: consent}}, "home")
+		var pairs []Pair
+		for namespace, ungranted := range want {
+			if got := offloads[namespace].Pairs[0].Ungranted; got != ungranted {
+				t.Errorf("%s, %s: ungranted is %v", consent, namespace, got)
+			}
+			pairs = append(pairs, offloads[namespace].Pairs...)
+		}
+		out := Compile(Input{Pairs: pairs, Remotes: []Remote{{Name: "east", Consent: consent}}})
+		for namespace, ungranted := range want {
+			if _, counts := out.Configs["east"].Namespaces[namespace]; counts == ungranted {
+				t.Errorf("%s, %s: counts is %v", consent, namespace, counts)
+			}
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -119,6 +120,23 @@ func (f *Fleet) NamespaceDrained(pair Pair) (left int, known bool) {
 		return left, left > 0
 	}
 	return s.given(pair.Remote)
+}
+
+// Why says why a remote is not ready, in a line; empty: it is.
+func (f *Fleet) Why(remote string) string {
+	s := f.ship(remote)
+	if s == nil {
+		return "RemoteCluster " + remote + " can't be used: see its conditions"
+	}
+	if err := s.fault(); err != nil {
+		return err.Error()
+	}
+	_, err := s.engine.Ready()
+	if err == nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }
 
 // given tells whether a provider still has something that it made for us: 1, or 0.

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -63,7 +64,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !controllerutil.ContainsFinalizer(o, v1alpha1.OffloadingFinalizer) {
 		before := o.DeepCopy()
 		controllerutil.AddFinalizer(o, v1alpha1.OffloadingFinalizer)
-		return ctrl.Result{}, r.Client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		err := r.Client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsConflict(err) {
+			return ctrl.Result{}, nil // its change leads here again
+		}
+		return ctrl.Result{}, err
 	}
 	offload, known := r.Offload(o.Namespace)
 	if !known {
@@ -137,13 +142,14 @@ func (r *Reconciler) status(o *v1alpha1.NamespaceOffloading, offload fleet.Offlo
 	status := v1alpha1.NamespaceOffloadingStatus{
 		ObservedGeneration: o.Generation, RemoteNamespaceName: offload.Counterpart, Conditions: o.Status.DeepCopy().Conditions,
 	}
-	conditions := map[string][]metav1.Condition{}
+	before := map[string]v1alpha1.RemoteNamespace{}
 	for _, remote := range o.Status.Remotes {
-		conditions[remote.Cluster] = remote.DeepCopy().Conditions
+		before[remote.Cluster] = *remote.DeepCopy()
 	}
 	ready, failed := 0, []string{}
 	add := func(cluster string, is metav1.ConditionStatus, reason, message string) {
-		one := v1alpha1.RemoteNamespace{Cluster: cluster, Conditions: conditions[cluster]}
+		one := before[cluster]
+		one.Cluster, one.Granted = cluster, one.Granted || reason == v1alpha1.ReasonGranted
 		set(&one.Conditions, o, v1alpha1.ConditionOffloadingRequired, metav1.ConditionTrue, reasonSelected, "")
 		set(&one.Conditions, o, v1alpha1.ConditionReady, is, reason, message)
 		status.Remotes = append(status.Remotes, one)
