@@ -418,8 +418,8 @@ var namespaced = regexp.MustCompile(`^/apis?/.*/namespaces/([^/]+)/`)
 func (m *Member) audit() {
 	for consumer := range m.fleet.clusters {
 		for _, r := range m.Writes(consumer, time.Time{}) {
-			if r.Code() == http.StatusForbidden || r.Code() == http.StatusUnauthorized || r.ObjectRef.Resource == "namespaces" {
-				continue
+			if len(r.RequestObject) == 0 && r.Code() >= http.StatusBadRequest || r.ObjectRef.Resource == "namespaces" {
+				continue // refused before the server read what it says
 			}
 			request := object(r.RequestObject)
 			stamped := request.Metadata.Annotations[boundary.AnnotationApplied] != "" && request.Metadata.Labels[boundary.LabelOrigin] != ""
