@@ -171,8 +171,9 @@ func TestO7_RetriesAreFew(t *testing.T) {
 				refused++
 			}
 		}
-		if refused > 5 {
-			return fmt.Errorf("%d tries of 5 refused objects in the first seconds", refused)
+		// The first retry comes after five seconds, which a busy machine may need for what is above.
+		if most := 5 * (1 + int(time.Since(began)/(5*time.Second))); refused > most {
+			return fmt.Errorf("%d tries of 5 refused objects in %s, expected at most %d", refused, time.Since(began), most)
 		}
 		return nil
 	})
