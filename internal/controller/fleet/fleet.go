@@ -117,22 +117,25 @@ func (f *Fleet) Apply(crossings []v1alpha1.Crossing, pairs []Pair, members []Mem
 	f.kinds.end()
 
 	f.mu.Lock()
+	before := f.reached
 	f.outcome, f.pairs, f.reached = out, pairs, reached
 	f.withdrawing = slices.ContainsFunc(pairs, func(p Pair) bool { return p.Withdrawn })
 	for _, conf := range out.Configs {
 		f.withdrawing = f.withdrawing || slices.ContainsFunc(conf.Rules, func(r *boundary.Rule) bool { return labels.MatchesNothing(r.Selector) })
 	}
-	gone := map[string]*ship{}
+	var gone []*ship
 	for name, s := range f.ships {
 		if clusters[name] != s.cluster {
-			gone[name] = s
+			gone = append(gone, s)
 			delete(f.ships, name)
 		}
 	}
 	f.mu.Unlock()
-	for name, s := range gone {
+	for _, s := range gone {
 		s.stop()
-		if !slices.ContainsFunc(members, func(m Member) bool { return m.Name == name }) {
+	}
+	for name := range before {
+		if _, stays := reached[name]; !stays { // what ran for it may have been stopped before
 			f.forget(name)
 		}
 	}
