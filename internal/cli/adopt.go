@@ -29,7 +29,7 @@ type adoptOptions struct {
 func newAdoptCommand() *cobra.Command {
 	var o adoptOptions
 	cmd := &cobra.Command{
-		Use:   "adopt --from kupe|vcluster|origin=ID[/INSTANCE] --config FILE --cluster-id ID --remote-id ID --dry-run|--yes",
+		Use:   "adopt --from kupe|vcluster|origin=ID[/INSTANCE] --config FILE [--cluster-id ID --remote-id ID] --dry-run|--yes",
 		Short: "Take over objects that another system, or an Isthmus under another cluster ID, carried across",
 		Long: `Take over the objects that another system carried across by what the file's rules select: they get this Isthmus's
 stamp in place, and the former field manager lets go of them. Nothing is deleted and nothing is created anew.
@@ -38,17 +38,26 @@ stamp in place, and the former field manager lets go of them. Nothing is deleted
   vcluster               what vCluster itself carried to its host cluster
   origin=ID[/INSTANCE]   twins of an Isthmus under another cluster ID or instance (without it: the one of --instance)
 
+With a plugin's vcluster.yaml, --cluster-id, --remote-id and --instance are those of the plugin.
+
 Stop the former system first, and run isthmus sync afterwards, with the same flags. It ends with code 0 when nothing is
 refused and nothing fails. It needs the rights that isthmus sync needs, and no others.`,
 		Example: `  isthmus adopt --from kupe --config sync.yaml --local-kubeconfig consumer.yaml --remote-kubeconfig provider.yaml \
     --cluster-id consumer --remote-id provider --dry-run`,
 		Args: arguments(cobra.NoArgs),
 		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+			file, err := config.Load(o.config)
+			if err != nil {
+				return err
+			}
+			if err := o.identify(file, cmd.Flags().Changed); err != nil {
+				return usageError(cmd, err)
+			}
 			former, err := o.check()
 			if err != nil {
 				return usageError(cmd, err)
 			}
-			return o.run(ctx, former, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return o.run(ctx, file, former, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		}),
 	}
 	o.sides(cmd)
@@ -59,8 +68,37 @@ refused and nothing fails. It needs the rights that isthmus sync needs, and no o
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would happen, and change nothing")
 	f.BoolVar(&o.yes, "yes", false, "do it")
 	f.StringVarP(&o.output, "output", "o", "table", "table, or json: an object a line")
-	_ = cmd.MarkFlagRequired("from") // fails only for a flag that does not exist
+	_ = cmd.MarkFlagRequired("from")                           // fails only for a flag that does not exist
+	for _, name := range []string{"cluster-id", "remote-id"} { // a plugin's configuration has them
+		delete(f.Lookup(name).Annotations, cobra.BashCompOneRequiredFlag)
+	}
 	return cmd
+}
+
+// identify takes who this is from a plugin's configuration, where flags do not say it; a flag must not say otherwise.
+func (o *adoptOptions) identify(file *config.Config, given func(flag string) bool) error {
+	plugin := file.Plugin
+	for _, id := range []struct {
+		flag, key string
+		value     *string
+		known     string
+	}{
+		{"cluster-id", "clusterID", &o.clusterID, plugin.ClusterID}, {"remote-id", "remoteID", &o.remoteID, plugin.RemoteID}, {"instance", "instance", &o.instance, plugin.Instance},
+	} {
+		switch {
+		case plugin.Name == "" && !given(id.flag) && *id.value == "":
+			return fmt.Errorf("--%s is missing: expected a name for the cluster, as isthmus sync has it", id.flag)
+		case plugin.Name == "":
+		case id.flag == "cluster-id" && plugin.AnyVirtualCluster && !given(id.flag):
+			return plugin.Known()
+		case id.flag == "cluster-id" && plugin.AnyVirtualCluster: // run tells what is missing
+		case given(id.flag) && *id.value != id.known:
+			return fmt.Errorf("--%s is %q, but the plugin runs with %s %q: remove the flag, or set %s in the plugin's configuration", id.flag, *id.value, id.key, id.known, id.key)
+		default:
+			*id.value = id.known
+		}
+	}
+	return nil
 }
 
 // check finds what is wrong with the flags, and reads --from.
@@ -96,11 +134,7 @@ func (o *adoptOptions) check() (boundary.Former, error) {
 	return former, nil
 }
 
-func (o *adoptOptions) run(ctx context.Context, former boundary.Former, stdout, stderr io.Writer) error {
-	file, err := config.Load(o.config)
-	if err != nil {
-		return err
-	}
+func (o *adoptOptions) run(ctx context.Context, file *config.Config, former boundary.Former, stdout, stderr io.Writer) error {
 	former.Cluster = file.VirtualCluster
 	if former.System == boundary.FormerVCluster && former.Cluster == (boundary.VirtualCluster{}) {
 		return fmt.Errorf("%s: --from vcluster needs naming: VirtualCluster, which says which virtual cluster's objects they are", o.config)

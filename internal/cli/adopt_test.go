@@ -6,6 +6,7 @@ import (
 
 	"isthmus.dev/isthmus/internal/adopt"
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/config"
 )
 
 func TestAdoptUsageErrors(t *testing.T) {
@@ -69,5 +70,38 @@ func TestAdoptReports(t *testing.T) {
 	}
 	if err := verdict(t.Context(), rows[:1]); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of a plugin's configuration adopt takes the plugin's identity; a flag that says otherwise is refused.
+func TestAdoptTakesThePluginsIdentity(t *testing.T) {
+	plugin := &config.Config{Plugin: config.Plugin{Name: "isthmus", ClusterID: "blue", RemoteID: "host", Instance: "default"}}
+	for _, test := range []struct {
+		file        *config.Config
+		flag, value string
+		fault       string
+	}{
+		{file: plugin},
+		{file: plugin, flag: "cluster-id", value: "blue"},
+		{file: plugin, flag: "cluster-id", value: "red", fault: `--cluster-id is "red", but the plugin runs with clusterID "blue"`},
+		{file: plugin, flag: "remote-id", value: "h", fault: `--remote-id is "h", but the plugin runs with remoteID "host"`},
+		{file: &config.Config{}, fault: "--cluster-id is missing"},
+	} {
+		o := adoptOptions{}
+		o.instance = "default"
+		switch test.flag {
+		case "cluster-id":
+			o.clusterID = test.value
+		case "remote-id":
+			o.remoteID = test.value
+		}
+		err := o.identify(test.file, func(flag string) bool { return flag == test.flag })
+		if test.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), test.fault) {
+				t.Errorf("%v, want %s", err, test.fault)
+			}
+		} else if err != nil || o.clusterID != "blue" || o.remoteID != "host" || o.instance != "default" {
+			t.Errorf("%v: %+v", err, o.syncOptions)
+		}
 	}
 }

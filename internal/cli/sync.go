@@ -215,6 +215,6 @@ func (o *syncOptions) engine(file *config.Config, agent string, gate func() erro
 	}
 	return engine.New(engine.Options{
 		Config: file, ClusterID: o.clusterID, RemoteID: o.remoteID, Instance: o.instance, Namespace: o.namespace,
-		Local: local, Remote: remote, Metrics: metrics, Logger: log,
+		Rights: "isthmus rbac", Local: local, Remote: remote, Metrics: metrics, Logger: log,
 	}), nil
 }

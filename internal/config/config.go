@@ -108,6 +108,10 @@ func Parse(name string, data []byte) (*Config, error) {
 		c, err := read(found, r, &boundary.VirtualCluster{})
 		if c != nil {
 			c.Plugin.In, c.Plugin.Name = in, plugin
+			if err := c.Fits(vclusterKeepsNames(tree)); err != nil {
+				r.add(place(found), "", "%v", err)
+				return nil, r.result()
+			}
 		}
 		return c, err
 	}

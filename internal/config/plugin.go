@@ -1,9 +1,12 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -63,10 +66,28 @@ func (c *compiler) pluginSettings() Plugin {
 			c.errorf(field.NewPath(id.key), "%s is no DNS label: %s", show(id.value), fault)
 		}
 	}
+	if err := CheckListen(settings.Listen); err != nil && c.sound(field.NewPath("listen")) {
+		c.errorf(field.NewPath("listen"), "%v", err)
+	}
 	if settings.ClusterID == settings.RemoteID {
 		c.errorf(field.NewPath("clusterID"), "%s is the remoteID too: expected two names, one a cluster", show(settings.ClusterID))
 	}
 	return settings
+}
+
+// CheckListen returns an error for what is no address to serve health and metrics on. An empty one serves none.
+func CheckListen(address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is no address: expected one like %s or 127.0.0.1%s", show(address), DefaultPluginListen, DefaultPluginListen)
+	}
+	return nil
 }
 
 // Known returns an error when the configuration is for any virtual cluster, and so can't be run between two clusters.
@@ -75,6 +96,29 @@ func (p Plugin) Known() error {
 		return nil
 	}
 	return fmt.Errorf("the configuration in this vcluster.yaml does not say which virtual cluster it is for: add virtualCluster with name and hostNamespace to %s.%s.config", p.In, p.Name)
+}
+
+// Fits returns an error when a configuration can't run in a virtual cluster; keepsNames: vCluster gives virtual namespaces
+// host namespaces of their own.
+func (c *Config) Fits(keepsNames bool) error {
+	if keepsNames && c.VirtualCluster != (boundary.VirtualCluster{}) {
+		return errors.New("vCluster keeps names, in host namespaces of their own (sync.toHost.namespaces in its configuration): objects under naming: VirtualCluster, and the references in them, would not fit those that it carries; turn that off, or set naming: SameName, and in namespaces the counterparts that sync.toHost.namespaces has")
+	}
+	return nil
+}
+
+// vclusterKeepsNames reports whether a vcluster.yaml has namespaces synced.
+func vclusterKeepsNames(tree *yaml.Node) bool {
+	for _, path := range [][]string{{"sync", "toHost", "namespaces", "enabled"}, {"experimental", "multiNamespaceMode", "enabled"}} {
+		n, enabled := tree, false
+		for _, key := range path {
+			n = valueOf(n, key)
+		}
+		if n != nil && n.Decode(&enabled) == nil && enabled {
+			return true
+		}
+	}
+	return false
 }
 
 // isVClusterFile reports whether a document is a vcluster.yaml.
@@ -95,6 +139,9 @@ func findPlugin(tree *yaml.Node, r *report) (in, name string, config *yaml.Node)
 			found := valueOf(plugins.Content[i+1], "config")
 			if valueOf(found, "syncResources") == nil {
 				continue
+			}
+			if version := valueOf(plugins.Content[i+1], "version"); version != nil && version.Value != "v2" {
+				r.add(place(version), key+"."+plugins.Content[i].Value+".version", "is %s: expected v2, the only version that Isthmus is a plugin of", show(version.Value))
 			}
 			names = append(names, key+"."+plugins.Content[i].Value)
 			if config == nil || plugins.Content[i].Value == PluginName {

@@ -34,6 +34,7 @@ func TestF5_PluginConfiguration(t *testing.T) {
 			fault: "f:4:17: virtualCluster: is store in vcluster-acme--shop, but vCluster says that it is shop in vcluster-acme--shop: remove it"},
 		{name: "half a virtual cluster", text: pluginRule + "virtualCluster: {name: shop}\n", fault: "f:4:17: virtualCluster.hostNamespace: is missing"},
 		{name: "no label", text: pluginRule + "clusterID: A b\n", fault: `f:4:12: clusterID: "A b" is no DNS label`},
+		{name: "no address", text: pluginRule + "listen: \"8082\"\n", fault: `f:4:9: listen: "8082" is no address: expected one like :8082`},
 		{name: "one name for both", text: pluginRule + "clusterID: host\n", fault: `f:4:12: clusterID: "host" is the remoteID too`},
 		{name: "unknown policy", text: pluginRule + "failurePolicy: abort\n", fault: `f:4:16: failurePolicy: unknown value "abort", did you mean "Abort"?`},
 		{name: "unknown key", text: pluginRule + "listn: a\n", fault: `f:4:1: listn: unknown field, did you mean "listen"?`},
@@ -72,6 +73,9 @@ func TestF5_VClusterFile(t *testing.T) {
 		{name: "next to others", text: "plugin:\n  another:\n    config: {a: b}\n  generic:\n    config:\n" + rule + "}\n  isthmus:\n    config:\n" + rule + "}\n", in: "plugin", plugin: "isthmus"},
 		{name: "a fault", text: head + "plugin:\n  isthmus:\n    config:\n" + rule + ", polcy: All}\n", fault: `f:7:59: syncResources[0].polcy: unknown field, did you mean "policy"?`},
 		{name: "another's", text: "plugin:\n  another:\n    config: {a: b}\n", fault: "f:1:1: no plugin in this vcluster.yaml has a configuration for Isthmus"},
+		{name: "of another version", text: "plugin:\n  isthmus:\n    version: v1\n    config:\n" + rule + "}\n", fault: `f:3:14: plugin.isthmus.version: is "v1": expected v2`},
+		{name: "namespaces synced", text: "sync: {toHost: {namespaces: {enabled: true}}}\nplugin:\n  isthmus:\n    config:\n" + rule + "}\n", fault: "f:5:7: vCluster keeps names"},
+		{name: "namespaces not synced", text: "sync: {toHost: {namespaces: {enabled: false}}}\nplugin:\n  isthmus:\n    config:\n" + rule + "}\n", in: "plugin", plugin: "isthmus"},
 		{name: "two that could be it", text: "plugin:\n  a:\n    config:\n" + rule + "}\n  b:\n    config:\n" + rule + "}\n", fault: "f:1:1: several plugins have syncResources: plugin.a or plugin.b"},
 	}
 	for _, tt := range tests {

@@ -44,6 +44,8 @@ type Options struct {
 	Standing string
 	Metrics  *observe.Metrics
 	Logger   *slog.Logger
+	// Rights is the command that prints the rights, named where they are missing; empty: none is.
+	Rights string
 	// Changed is called, without locks, when how rules stand changed, or what Drained and its like return; changes that come
 	// together share a call. Nil: nobody wants to know.
 	Changed func()
@@ -256,6 +258,7 @@ func (e *Engine) retry(ctx context.Context, try func() error) error {
 		if f := (fatal{}); errors.As(err, &f) {
 			return f.error
 		}
+		err = flow.RemediedBy(err, e.Rights)
 		e.made()
 		e.mu.Lock()
 		told := e.waiting == err.Error()

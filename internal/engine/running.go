@@ -75,7 +75,7 @@ func (r *run) take() error {
 		d.events.Enable(c.Events)
 		d.namespaces.use(boundary.TwinNamespaces(w.rules, w.extent.Naming))
 		base := flow.Options{
-			Ledger: r.book, Events: d.events, Namespaces: d.namespaces.get, Siblings: r.Siblings, References: d.references,
+			Ledger: r.book, Events: d.events, Namespaces: d.namespaces.get, Siblings: r.Siblings, References: d.references, Rights: r.Rights,
 		}
 		want = append(want, r.flowsOf(w, base, removed)...)
 	}

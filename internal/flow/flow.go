@@ -60,6 +60,8 @@ type Options struct {
 	Events       *observe.Events
 	Metrics      *observe.Metrics
 	Logger       *slog.Logger
+	// Rights is the command that prints the rights, named where they are missing; empty: none is.
+	Rights string
 	// Changed is called, from anywhere, when the flow, or what is left of its twins, stands otherwise; it must not block.
 	Changed func()
 }
@@ -229,7 +231,7 @@ func (f *Flow) Run(ctx context.Context) {
 			crds.watch(ctx, plan)
 		}
 		if err != nil {
-			state := waiting(err)
+			state := f.waiting(err)
 			state.TwinsNotServed = plan != nil && plan.twinsNotServed
 			f.setState(state, nil)
 			held.keep(ctx, err)
@@ -252,7 +254,7 @@ func (f *Flow) Run(ctx context.Context) {
 			continue
 		}
 		if err != nil && ctx.Err() == nil {
-			f.setState(waiting(err), nil)
+			f.setState(f.waiting(err), nil)
 			if !panicked(err) || time.Since(began) > faultMost {
 				rest = faultFirst
 			}
@@ -267,9 +269,9 @@ func (f *Flow) Run(ctx context.Context) {
 }
 
 // waiting is the state of a flow that an error keeps from running.
-func waiting(err error) State {
+func (f *Flow) waiting(err error) State {
 	var replaced *replacedError
-	return State{Reason: err.Error(), Replaced: errors.As(err, &replaced)}
+	return State{Reason: RemediedBy(err, f.Rights).Error(), Replaced: errors.As(err, &replaced)}
 }
 
 // crdWatch lets the lifecycle look again when the kind's CRD changes on either side.

@@ -49,7 +49,7 @@ type View struct {
 func (f *Flow) Look(ctx context.Context, skipped bool) (*View, error) {
 	p, err := f.prepare(ctx)
 	if err != nil {
-		f.setState(waiting(err), nil) // as far as is known, its remote holds no twins (T5)
+		f.setState(f.waiting(err), nil) // as far as is known, its remote holds no twins (T5)
 		return nil, err
 	}
 	e := f.newEpoch(ctx, func(error) {}, p)
@@ -63,7 +63,7 @@ func (f *Flow) Look(ctx context.Context, skipped bool) (*View, error) {
 		v.skipped = map[types.NamespacedName]*unstructured.Unstructured{}
 	}
 	if err := v.list(ctx); err != nil {
-		f.setState(waiting(err), nil)
+		f.setState(f.waiting(err), nil)
 		return nil, err
 	}
 	if p.twin.Namespaced {
@@ -208,12 +208,23 @@ func (v *View) ReadSource(ctx context.Context, key types.NamespacedName) (found 
 
 // Remedied adds to an error that says that a right is missing how to get it: on a side, or "" for both.
 func Remedied(err error, side string) error {
-	if !apierrors.IsForbidden(err) {
-		return err
-	}
 	command := "isthmus rbac"
 	if side != "" {
 		command += " --side " + side
+	}
+	return RemediedBy(err, command)
+}
+
+// lacking marks an error that says that a right is missing, without a server's having refused anything.
+type lacking struct{ error }
+
+// Unwrap returns the error itself.
+func (l lacking) Unwrap() error { return l.error }
+
+// RemediedBy adds to an error that says that a right is missing the command that prints it; an empty one adds nothing.
+func RemediedBy(err error, command string) error {
+	if command == "" || !apierrors.IsForbidden(err) && !errors.As(err, new(lacking)) {
+		return err
 	}
 	return fmt.Errorf("%w: apply the output of %s", err, command)
 }

@@ -93,7 +93,7 @@ func (f *Flow) wide(ctx context.Context, c *cluster.Cluster, r cluster.Resource,
 		case err != nil:
 			return false, err
 		case !ok && !listable:
-			return false, fmt.Errorf("%s cluster: RBAC lacks the verb %s on %s in all namespaces, and the rules do not say in which namespaces it would do", c.Role(), verb, r.GroupResource())
+			return false, lacking{fmt.Errorf("%s cluster: RBAC lacks the verb %s on %s in all namespaces, and the rules do not say in which namespaces it would do", c.Role(), verb, r.GroupResource())}
 		case !ok:
 			return false, nil
 		}

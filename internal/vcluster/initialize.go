@@ -78,8 +78,5 @@ func read(text string) (s surroundings, err error) {
 
 // fits returns an error when a configuration can't run in the surroundings.
 func (s surroundings) fits(c *config.Config) error {
-	if s.manyNamespaces && c.VirtualCluster != (boundary.VirtualCluster{}) {
-		return errors.New("vCluster keeps names, in host namespaces of their own (sync.toHost.namespaces in its configuration): objects under naming: VirtualCluster, and the references in them, would not fit those that it carries; turn that off, or set naming: SameName, and in namespaces the counterparts that sync.toHost.namespaces has")
-	}
-	return nil
+	return c.Fits(s.manyNamespaces)
 }

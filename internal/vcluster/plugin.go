@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,7 +101,7 @@ type early struct {
 
 func (p *Plugin) early() early {
 	var e early
-	if err := yaml.Unmarshal([]byte(p.text), &e); err != nil || e.Listen == "" {
+	if err := yaml.Unmarshal([]byte(p.text), &e); err != nil || e.Listen == "" || config.CheckListen(e.Listen) != nil {
 		e.Listen = config.DefaultPluginListen
 	}
 	return e
@@ -144,7 +145,7 @@ func (p *Plugin) prepare(told string) (err error) {
 	}
 	p.options = &engine.Options{
 		Config: file, ClusterID: file.Plugin.ClusterID, RemoteID: file.Plugin.RemoteID, Instance: file.Plugin.Instance,
-		Namespace: ledgerNamespace, CreateNamespace: true, Local: local, Remote: p.host.cluster,
+		Namespace: ledgerNamespace, CreateNamespace: true, Rights: "isthmus rbac --format vcluster", Local: local, Remote: p.host.cluster,
 		Standing: around.cluster.HostNamespace, Metrics: p.metrics, Logger: p.log,
 	}
 	p.log.Info("Ready to lead", "virtualCluster", around.cluster.Name, "hostNamespace", around.cluster.HostNamespace,
@@ -193,7 +194,7 @@ func (p *Plugin) run(o engine.Options) {
 			return
 		}
 		p.mu.Lock()
-		p.report(err)
+		p.report(errors.New(inKeys.Replace(err.Error())))
 		p.mu.Unlock()
 		select {
 		case <-p.ctx.Done():
@@ -213,6 +214,10 @@ func runOnce(ctx context.Context, e *engine.Engine) (err error) {
 	}()
 	return e.Run(ctx)
 }
+
+// inKeys names the keys of a plugin's configuration in a message about the flags of isthmus sync.
+var inKeys = strings.NewReplacer("--cluster-id", "clusterID", "--remote-id", "remoteID", "--instance", "instance",
+	"check --local-kubeconfig", "the virtual cluster was made anew", "check --remote-kubeconfig", "the host cluster is another one")
 
 // report tells everywhere that nothing crosses, and why. The caller holds the lock.
 func (p *Plugin) report(err error) {
