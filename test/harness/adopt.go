@@ -10,8 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
-
-	"isthmus.dev/isthmus/internal/boundary"
 )
 
 // Adopt runs isthmus adopt with a configuration, as the user of this test's Isthmus with the RBAC that it generates for
@@ -30,15 +28,16 @@ func (e *Env) AdoptForPlugin(o PluginOptions, from string, flags ...string) (out
 		e.T.Fatal(err)
 	}
 	settings := values["plugin"].(map[string]any)["isthmus"].(map[string]any)["config"].(map[string]any)
+	if settings["instance"] == nil {
+		settings["instance"] = e.ID // as StartPlugin does
+	}
 	settings["virtualCluster"] = map[string]any{"name": o.Name, "hostNamespace": o.Namespace}
 	file, err := yaml.Marshal(values)
 	if err != nil {
 		e.T.Fatal(err)
 	}
-	cluster := boundary.VirtualCluster{Name: o.Name, HostNamespace: o.Namespace}
 	return Run(e.T, append([]string{
 		"adopt", "--from", from, "--config", e.WriteConfig(string(file)), "--local-kubeconfig", e.LocalKubeconfig(), "--remote-kubeconfig", e.RemoteKubeconfig(),
-		"--cluster-id", cluster.ClusterID(), "--remote-id", "host", "--instance", e.ID,
 	}, flags...)...)
 }
 
