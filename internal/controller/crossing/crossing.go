@@ -10,8 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -19,6 +17,7 @@ import (
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/controller/fleet"
+	"isthmus.dev/isthmus/internal/controller/keep"
 	"isthmus.dev/isthmus/internal/observe"
 )
 
@@ -46,20 +45,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if !controllerutil.ContainsFinalizer(c, v1alpha1.CrossingFinalizer) {
 		// Before anything crosses; what it carries begins when the finalizer is seen.
-		before := c.DeepCopy()
-		controllerutil.AddFinalizer(c, v1alpha1.CrossingFinalizer)
-		return ctrl.Result{}, ignoreConflict(r.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+		return ctrl.Result{}, keep.Quiet(keep.Hold(ctx, r.Client, c, v1alpha1.CrossingFinalizer))
 	}
 	status, again := r.status(ctx, c)
 	return ctrl.Result{RequeueAfter: again}, r.tell(ctx, c, status)
-}
-
-// ignoreConflict leaves out that the object was changed meanwhile: its change leads here again.
-func ignoreConflict(err error) error {
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
 }
 
 // windDown lets a Crossing go that is being deleted, as soon as its twins are settled.
@@ -69,15 +58,12 @@ func (r *Reconciler) windDown(ctx context.Context, c *v1alpha1.Crossing) error {
 	}
 	left := r.left(c.Name)
 	if len(left) > 0 {
-		if c.Annotations[v1alpha1.ReleaseAnnotation] != "true" {
+		if !keep.Released(c) {
 			return r.tell(ctx, c, windingDown(c, left))
 		}
 		r.event(c, corev1.EventTypeWarning, "Released", "it was let go although "+strings.Join(left, "; ")+": what is left there is settled when it can be reached again, as long as its RemoteCluster stands")
 	}
-	before := c.DeepCopy()
-	controllerutil.RemoveFinalizer(c, v1alpha1.CrossingFinalizer)
-	err := r.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	return client.IgnoreNotFound(ignoreConflict(err))
+	return keep.Quiet(keep.LetGo(ctx, r.Client, c, v1alpha1.CrossingFinalizer))
 }
 
 // left says on which remotes twins are left, or may be; empty: on none.
@@ -106,12 +92,9 @@ func because(reason string) string {
 
 // tell writes the status if it is another one.
 func (r *Reconciler) tell(ctx context.Context, c *v1alpha1.Crossing, status v1alpha1.CrossingStatus) error {
-	if equality.Semantic.DeepEqual(c.Status, status) {
-		return nil
-	}
 	before := c.DeepCopy()
 	c.Status = status
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, c, client.MergeFrom(before)))
+	return keep.Tell(ctx, r.Client, before, c)
 }
 
 func (r *Reconciler) event(c *v1alpha1.Crossing, kind, reason, message string) {

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,6 +18,7 @@ import (
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/controller/fleet"
+	"isthmus.dev/isthmus/internal/controller/keep"
 	"isthmus.dev/isthmus/internal/observe"
 )
 
@@ -55,20 +54,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	switch {
 	case r.Ignored != "" && o.DeletionTimestamp != nil:
-		return ctrl.Result{}, r.letGo(ctx, o)
+		return ctrl.Result{}, keep.Quiet(keep.LetGo(ctx, r.Client, o, v1alpha1.OffloadingFinalizer))
 	case r.Ignored != "":
 		return ctrl.Result{}, r.ignore(ctx, o)
 	case o.DeletionTimestamp != nil:
 		return ctrl.Result{}, r.withdraw(ctx, o)
 	}
 	if !controllerutil.ContainsFinalizer(o, v1alpha1.OffloadingFinalizer) {
-		before := o.DeepCopy()
-		controllerutil.AddFinalizer(o, v1alpha1.OffloadingFinalizer)
-		err := r.Client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-		if apierrors.IsConflict(err) {
-			return ctrl.Result{}, nil // its change leads here again
-		}
-		return ctrl.Result{}, err
+		return ctrl.Result{}, keep.Quiet(keep.Hold(ctx, r.Client, o, v1alpha1.OffloadingFinalizer))
 	}
 	offload, known := r.Offload(o.Namespace)
 	if !known {
@@ -83,21 +76,12 @@ func (r *Reconciler) withdraw(ctx context.Context, o *v1alpha1.NamespaceOffloadi
 		return nil
 	}
 	if left := r.left(o); len(left) > 0 {
-		if o.Annotations[v1alpha1.ReleaseAnnotation] != "true" {
+		if !keep.Released(o) {
 			return r.tell(ctx, o, withdrawing(o, left))
 		}
 		r.event(o, corev1.EventTypeWarning, "Released", "it was let go although "+strings.Join(left, "; ")+": what is left there goes when it can be reached again, as long as its RemoteCluster stands")
 	}
-	return r.letGo(ctx, o)
-}
-
-// letGo removes our finalizer.
-func (r *Reconciler) letGo(ctx context.Context, o *v1alpha1.NamespaceOffloading) error {
-	before := o.DeepCopy()
-	if !controllerutil.RemoveFinalizer(o, v1alpha1.OffloadingFinalizer) {
-		return nil
-	}
-	return client.IgnoreNotFound(r.Client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	return keep.Quiet(keep.LetGo(ctx, r.Client, o, v1alpha1.OffloadingFinalizer))
 }
 
 // ignore says that a NamespaceOffloading means nothing.
@@ -195,12 +179,9 @@ func (r *Reconciler) status(o *v1alpha1.NamespaceOffloading, offload fleet.Offlo
 
 // tell writes the status if it is another one.
 func (r *Reconciler) tell(ctx context.Context, o *v1alpha1.NamespaceOffloading, status v1alpha1.NamespaceOffloadingStatus) error {
-	if equality.Semantic.DeepEqual(o.Status, status) {
-		return nil
-	}
 	before := o.DeepCopy()
 	o.Status = status
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, o, client.MergeFrom(before)))
+	return keep.Tell(ctx, r.Client, before, o)
 }
 
 func set(conditions *[]metav1.Condition, o *v1alpha1.NamespaceOffloading, condition string, is metav1.ConditionStatus, reason, message string) {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/controller/keep"
 )
 
 // reconcile puts together what the link of a RemoteCluster has found out, and writes what of it is news. It makes no request
@@ -36,7 +37,7 @@ func (r *Remotes) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if deleting {
 		done, err := r.letGo(ctx, rc)
 		if err != nil {
-			return ctrl.Result{}, quiet(err)
+			return ctrl.Result{}, keep.Quiet(err)
 		}
 		if done {
 			r.record(rc, l, verdict{reason: v.reason, message: v.message})
@@ -49,28 +50,20 @@ func (r *Remotes) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		case deleting:
 			v.pin = "" // it is not begun to be used any more
 		case !controllerutil.ContainsFinalizer(rc, v1alpha1.RemoteClusterFinalizer):
-			if err := r.hold(ctx, rc, true); err != nil {
-				return ctrl.Result{}, quiet(err)
+			if err := keep.Hold(ctx, r.client, rc, v1alpha1.RemoteClusterFinalizer); err != nil {
+				return ctrl.Result{}, keep.Quiet(err)
 			}
 		}
 	}
 	wait, err := r.tell(ctx, rc, l, f, v)
 	if err != nil {
-		return ctrl.Result{}, quiet(err)
+		return ctrl.Result{}, keep.Quiet(err)
 	}
 	if wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
 		result.RequeueAfter = wait
 	}
 	r.record(rc, l, v)
 	return result, nil
-}
-
-// quiet passes over what heals by the next event: the object changed, or went, since it was read.
-func quiet(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }
 
 // look makes the link of a RemoteCluster follow what the spec says, and returns what is known.
@@ -200,7 +193,7 @@ func (r *Remotes) record(rc *v1alpha1.RemoteCluster, l *link, v verdict) {
 	remote := Remote{
 		Name: rc.Name, Labels: rc.Labels, UID: rc.Status.ClusterUID, Cluster: conn,
 		Usable: v.usable || v.reached && rc.Status.ClusterUID != "", Reached: v.reached, Reason: v.reason, Message: v.message,
-		Deleting: rc.DeletionTimestamp != nil, Released: released(rc), Consent: rc.Status.Consent,
+		Deleting: rc.DeletionTimestamp != nil, Released: keep.Released(rc), Consent: rc.Status.Consent,
 	}
 	if !v.reached && !v.grave && v.reason != v1alpha1.ReasonConnecting && shown != nil && shown.Status == metav1.ConditionTrue && conn != nil && !remote.Deleting {
 		// A change for the worse that has not lasted yet.

@@ -5,16 +5,11 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/controller/keep"
 )
-
-// released: whoever deletes the RemoteCluster does not want to wait for what is left there.
-func released(rc *v1alpha1.RemoteCluster) bool {
-	return rc.Annotations[v1alpha1.ReleaseAnnotation] == "true"
-}
 
 // letGo takes the finalizer off a RemoteCluster that is being deleted, once nothing of ours is left there, nothing was ever
 // there, or it is released. It returns whether the RemoteCluster goes.
@@ -28,16 +23,16 @@ func (r *Remotes) letGo(ctx context.Context, rc *v1alpha1.RemoteCluster) (done b
 	}
 	reached := rc.Status.ClusterUID != ""
 	switch {
-	case reached && !(known && left == 0) && !released(rc):
+	case reached && !(known && left == 0) && !keep.Released(rc):
 		r.o.Events.EmitRef(reference(rc), corev1.EventTypeNormal, "Draining", fmt.Sprintf(
 			"It goes when %s; the annotation %s: \"true\" lets it go at once", leftover(left, known), v1alpha1.ReleaseAnnotation))
 		return false, nil
-	case reached && released(rc) && !(known && left == 0):
+	case reached && keep.Released(rc) && !(known && left == 0):
 		r.o.Events.EmitRef(reference(rc), corev1.EventTypeWarning, "Released", fmt.Sprintf(
 			"It was let go by the annotation %s before %s; what is there stays there", v1alpha1.ReleaseAnnotation, leftover(left, known)))
 		r.o.Logger.Warn("A RemoteCluster was let go before all of ours there was gone", "remote", rc.Name, "left", left, "known", known)
 	}
-	return true, r.hold(ctx, rc, false)
+	return true, keep.LetGo(ctx, r.client, rc, v1alpha1.RemoteClusterFinalizer)
 }
 
 func leftover(left int, known bool) string {
@@ -48,18 +43,4 @@ func leftover(left int, known bool) string {
 		return "the 1 object that Isthmus has there is gone"
 	}
 	return fmt.Sprintf("the %d objects that Isthmus has there are gone", left)
-}
-
-// hold sets our finalizer, or takes it off.
-func (r *Remotes) hold(ctx context.Context, rc *v1alpha1.RemoteCluster, on bool) error {
-	old := rc.DeepCopy()
-	if on {
-		controllerutil.AddFinalizer(rc, v1alpha1.RemoteClusterFinalizer)
-	} else {
-		controllerutil.RemoveFinalizer(rc, v1alpha1.RemoteClusterFinalizer)
-	}
-	if err := r.client.Patch(ctx, rc, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("changing the finalizers of RemoteCluster %s: %w", rc.Name, err)
-	}
-	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/boundary"
@@ -195,25 +194,4 @@ func (p *pass) made(o client.Object) bool {
 		return true
 	}
 	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == fieldManager })
-}
-
-// holdOn puts a finalizer on an object.
-func (p *pass) holdOn(ctx context.Context, o client.Object, finalizer string) error {
-	return p.finalizer(ctx, o, finalizer, controllerutil.AddFinalizer)
-}
-
-// letGo takes a finalizer off an object.
-func (p *pass) letGo(ctx context.Context, o client.Object, finalizer string) error {
-	return client.IgnoreNotFound(p.finalizer(ctx, o, finalizer, controllerutil.RemoveFinalizer))
-}
-
-func (p *pass) finalizer(ctx context.Context, o client.Object, finalizer string, change func(client.Object, string) bool) error {
-	before := o.DeepCopyObject().(client.Object)
-	if !change(o, finalizer) {
-		return nil
-	}
-	if err := p.live.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("changing the finalizers of %s: %w", o.GetName(), err)
-	}
-	return nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/controller/keep"
 	"isthmus.dev/isthmus/internal/rbac"
 )
 
@@ -142,7 +143,7 @@ func (p *pass) fail(err error) { p.errs = append(p.errs, err) }
 
 // enter lets the consumer in: its finalizer, and its own namespace.
 func (p *pass) enter(ctx context.Context) {
-	if err := p.holdOn(ctx, p.consumer, v1alpha1.ConsumerFinalizer); err != nil {
+	if err := keep.Hold(ctx, p.live, p.consumer, v1alpha1.ConsumerFinalizer); err != nil {
 		p.fail(err)
 	}
 	if p.foreign {
@@ -180,7 +181,7 @@ func (p *pass) answer(ctx context.Context, a *asked) error {
 	p.reserved[a.Name] = q.belongs() && q.namespace.consent == v1alpha1.ConsentCreated
 	if a.step == nothing || a.step == release {
 		if a.allowed || q.belongs() {
-			return p.holdOn(ctx, a.NamespaceRequest, v1alpha1.NamespaceRequestFinalizer)
+			return keep.Hold(ctx, p.live, a.NamespaceRequest, v1alpha1.NamespaceRequestFinalizer)
 		}
 		return nil
 	}
@@ -197,7 +198,7 @@ func (p *pass) answer(ctx context.Context, a *asked) error {
 	if a.verdict = decide(q); !a.allowed {
 		return nil
 	}
-	if err := p.holdOn(ctx, a.NamespaceRequest, v1alpha1.NamespaceRequestFinalizer); err != nil {
+	if err := keep.Hold(ctx, p.live, a.NamespaceRequest, v1alpha1.NamespaceRequestFinalizer); err != nil {
 		return err
 	}
 	switch a.step {
@@ -277,7 +278,7 @@ func (p *pass) leave(ctx context.Context) {
 			gone, err = p.giveBack(ctx, a)
 		}
 		if err == nil && gone && deleted {
-			err = p.letGo(ctx, a.NamespaceRequest, v1alpha1.NamespaceRequestFinalizer)
+			err = keep.LetGo(ctx, p.live, a.NamespaceRequest, v1alpha1.NamespaceRequestFinalizer)
 		}
 		if err != nil {
 			a.failed = err
@@ -285,7 +286,7 @@ func (p *pass) leave(ctx context.Context) {
 		}
 	}
 	if p.leaving != nil && p.leaving.DeletionTimestamp != nil && !rightsLeft {
-		if err := p.letGo(ctx, p.leaving, v1alpha1.ConsumerFinalizer); err != nil {
+		if err := keep.LetGo(ctx, p.live, p.leaving, v1alpha1.ConsumerFinalizer); err != nil {
 			p.fail(err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,7 @@ import (
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/controller/keep"
 )
 
 // The reasons of a Consumer's Ready, beside ReasonMissingRights and v1alpha1.ReasonTaken.
@@ -67,10 +67,7 @@ func (p *pass) tellRequest(ctx context.Context, a *asked) error {
 	}
 	a.Status.ObservedGeneration = a.Generation
 	meta.SetStatusCondition(&a.Status.Conditions, ready)
-	if equality.Semantic.DeepEqual(before.Status, a.Status) {
-		return nil
-	}
-	if err := client.IgnoreNotFound(p.live.Status().Patch(ctx, a.NamespaceRequest, client.MergeFrom(before))); err != nil {
+	if err := keep.Tell(ctx, p.live, before, a.NamespaceRequest); err != nil {
 		return fmt.Errorf("writing the status of NamespaceRequest %s of consumer %s: %w", a.Name, p.name, err)
 	}
 	return nil
@@ -96,10 +93,7 @@ func (p *pass) tellConsumer(ctx context.Context, consumer *v1alpha1.Consumer) er
 	}
 	consumer.Status.Namespaces, consumer.Status.RequestNamespace = int32(len(has.Items)), p.own
 	meta.SetStatusCondition(&consumer.Status.Conditions, ready)
-	if equality.Semantic.DeepEqual(before.Status, consumer.Status) {
-		return nil
-	}
-	if err := p.live.Status().Patch(ctx, consumer, client.MergeFrom(before)); err != nil {
+	if err := keep.Tell(ctx, p.live, before, consumer); err != nil {
 		return fmt.Errorf("writing the status of Consumer %s: %w", p.name, err)
 	}
 	return nil
