@@ -156,7 +156,7 @@ func (d *decider) withoutTwin() {
 	case ns.Unknown: // it may be another origin's (N4); until everything is read, a returned status stays too
 		d.hold(UntilNamespace, "whose namespace %s on the other side is, is not known yet", in.Place.Namespace)
 		return
-	case ns.Origin != "" && (ns.Origin != in.Identity.Cluster || ns.Writer != in.Identity.Writer()):
+	case ns.OfAnother(in.Identity):
 		settle(func() {
 			d.refuse(ReasonCreateFailed, UntilNamespace, fmt.Sprintf(
 				"namespace %s on the other side was created for cluster %s and belongs to it", in.Place.Namespace, ns.Origin))

@@ -30,6 +30,11 @@ type PlaceState struct {
 	Writer string
 }
 
+// OfAnother reports whether the namespace belongs to another origin, or to another writer of this one (N4).
+func (p PlaceState) OfAnother(id Identity) bool {
+	return p.Origin != "" && (p.Origin != id.Cluster || p.Writer != id.Writer())
+}
+
 // Guard is the state of the mass-deletion guard of a flow (F8).
 type Guard struct {
 	// Paused holds deletes that were inferred.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -193,12 +192,7 @@ func (c *Controller) Ready() (notes []string, err error) {
 		if r.mapped != nil {
 			notes = r.mapped.told()
 		}
-		for _, s := range r.status(c.Version) {
-			if !s.Ready {
-				reason, _, _ := strings.Cut(s.Reason, "\n")
-				notes = append(notes, fmt.Sprintf("remote %s: %s", s.RemoteID, reason))
-			}
-		}
+		notes = append(notes, r.unready()...)
 	}
 	return notes, nil
 }

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"isthmus.dev/isthmus/internal/controller/remotecluster"
 	"isthmus.dev/isthmus/internal/engine"
 	"isthmus.dev/isthmus/internal/leader"
 )
@@ -58,15 +60,34 @@ func (r *reflection) status(version string) []engine.Status {
 		if slices.ContainsFunc(all, func(s engine.Status) bool { return s.RemoteID == remote.Name }) {
 			continue
 		}
-		reason := fmt.Sprintf("its RemoteCluster can't be used: %s: %s", remote.Reason, remote.Message)
-		if remote.Usable {
-			reason = "it was not asked yet who makes namespaces there"
-		}
 		all = append(all, engine.Status{
 			Version: engine.StatusVersion, Isthmus: version, ClusterID: r.fleet.ClusterID, RemoteID: remote.Name, Instance: r.fleet.Instance,
-			Time: time.Now(), Reason: reason, Rules: []engine.RuleStatus{},
+			Time: time.Now(), Reason: unused(remote), Rules: []engine.RuleStatus{},
 		})
 	}
 	slices.SortFunc(all, func(a, b engine.Status) int { return cmp.Compare(a.RemoteID, b.RemoteID) })
 	return all
+}
+
+// unready says in a line each which remotes are not ready, and why.
+func (r *reflection) unready() (notes []string) {
+	running := r.fleet.Names()
+	for _, remote := range r.remotes.All() {
+		why := unused(remote)
+		if slices.Contains(running, remote.Name) {
+			why = r.fleet.Why(remote.Name)
+		}
+		if line, _, _ := strings.Cut(why, "\n"); line != "" {
+			notes = append(notes, fmt.Sprintf("remote %s: %s", remote.Name, line))
+		}
+	}
+	return notes
+}
+
+// unused says why nothing runs for a remote.
+func unused(remote remotecluster.Remote) string {
+	if remote.Usable {
+		return "it was not asked yet who makes namespaces there"
+	}
+	return fmt.Sprintf("its RemoteCluster can't be used: %s: %s", remote.Reason, remote.Message)
 }

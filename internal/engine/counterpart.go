@@ -42,18 +42,16 @@ func (e *Engine) NamespaceReady(name string) (reason, message string, ready bool
 	if n == nil {
 		return ReasonStarting, fmt.Sprintf(is+"was not looked at yet", name), false
 	}
-	state, known := n.Get(name)
-	writer := boundary.Identity{Cluster: e.ClusterID, Home: e.ClusterID, Instance: e.Instance, ClusterUID: e.localUID()}.Writer()
-	switch origin := state.Labels[boundary.LabelOrigin]; {
-	case !known && len(e.Current().Rules) == 0:
+	switch place := flow.PlaceState(n, name); {
+	case place.Unknown && len(e.Current().Rules) == 0:
 		return "NothingCrosses", "no Crossing carries anything there yet", true
-	case !known:
+	case place.Unknown:
 		return ReasonStarting, fmt.Sprintf("how "+is+"is, is not known yet", name), false
-	case !state.Exists:
+	case place.Missing:
 		return ReasonMissing, fmt.Sprintf(is+"does not exist", name), false
-	case origin != "" && (origin != e.ClusterID || state.Annotations[boundary.AnnotationWriter] != writer):
-		return ReasonTaken, fmt.Sprintf(is+"was created for cluster %s and belongs to it", name, origin), false
-	case state.Terminating:
+	case place.OfAnother(e.identity(boundary.ToRemote, e.localUID())):
+		return ReasonTaken, fmt.Sprintf(is+"was created for cluster %s and belongs to it", name, place.Origin), false
+	case place.Terminating:
 		return ReasonTerminating, fmt.Sprintf(is+"is terminating", name), false
 	}
 	return "Ready", "", true
@@ -61,7 +59,7 @@ func (e *Engine) NamespaceReady(name string) (reason, message string, ready bool
 
 // MakeCounterpart makes a remote namespace that belongs to us (N4), unless there is one.
 func (e *Engine) MakeCounterpart(ctx context.Context, name string) error {
-	_, err := flow.CreateNamespace(ctx, e.Remote, boundary.Identity{Cluster: e.ClusterID, Home: e.ClusterID, Instance: e.Instance, ClusterUID: e.localUID()}, name, nil)
+	_, err := flow.CreateNamespace(ctx, e.Remote, e.identity(boundary.ToRemote, e.localUID()), name, nil)
 	return err
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"isthmus.dev/isthmus/internal/boundary"
@@ -132,6 +133,21 @@ func (e *Engine) Status(version string) Status {
 		s.Rules = append(s.Rules, e.rulesOf(t.Flow)...)
 	}
 	return s
+}
+
+// Rule returns how a rule stands; ok is false where no flow runs it.
+func (e *Engine) Rule(name string) (rule RuleStatus, ok bool) {
+	for _, t := range e.tasks() {
+		if !slices.ContainsFunc(t.Rules, func(r *boundary.Rule) bool { return r.Name == name }) {
+			continue
+		}
+		for _, rule := range e.rulesOf(t.Flow) {
+			if rule.Name == name {
+				return rule, true
+			}
+		}
+	}
+	return RuleStatus{}, false
 }
 
 // rulesOf returns how the rules of a flow stand.

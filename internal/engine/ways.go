@@ -27,14 +27,12 @@ type way struct {
 func (e *Engine) ways(c *config.Config, localUID, remoteUID string) []way {
 	local, remote := flow.End{Cluster: e.Local, UID: localUID}, flow.End{Cluster: e.Remote, UID: remoteUID}
 	both := []way{
-		{direction: boundary.ToRemote, from: local, to: remote, createNamespaces: c.CreateNamespaces,
-			identity: boundary.Identity{Cluster: e.ClusterID, ClusterUID: local.UID}},
-		{direction: boundary.FromRemote, from: remote, to: local, createNamespaces: true,
-			identity: boundary.Identity{Cluster: e.RemoteID, ClusterUID: remote.UID}},
+		{direction: boundary.ToRemote, from: local, to: remote, createNamespaces: c.CreateNamespaces},
+		{direction: boundary.FromRemote, from: remote, to: local, createNamespaces: true},
 	}
 	for i := range both {
 		w := &both[i]
-		w.identity.Home, w.identity.Instance = e.ClusterID, e.Instance
+		w.identity = e.identity(w.direction, w.from.UID)
 		w.extent = flow.Extent{Naming: c.Naming(w.direction, e.ClusterID), Withdrawn: map[string]bool{}, Unready: map[string]bool{}}
 		for _, name := range c.Withdrawn {
 			w.extent.Withdrawn[name] = true
@@ -49,6 +47,15 @@ func (e *Engine) ways(c *config.Config, localUID, remoteUID string) []way {
 		w.massDeletion = c.MassDeletion
 	}
 	return both
+}
+
+// identity is who is seen to write in a direction; uid is that of the sources' cluster.
+func (e *Engine) identity(direction boundary.Direction, uid string) boundary.Identity {
+	sources := e.ClusterID
+	if direction == boundary.FromRemote {
+		sources = e.RemoteID
+	}
+	return boundary.Identity{Cluster: sources, Home: e.ClusterID, Instance: e.Instance, ClusterUID: uid}
 }
 
 // flowsOf says how the flows of a direction run, one a kind. base holds what they have in common, and the ledger if they

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster"
 )
 
 // mostSteps bounds how many actions follow each other at once for one source: an apply and a status are the usual
@@ -168,9 +169,16 @@ func (e *epoch) namespace(name string) boundary.PlaceState {
 	if name == "" {
 		return boundary.PlaceState{}
 	}
-	ns, known := e.Namespaces().Get(name)
+	place := PlaceState(e.Namespaces(), name)
+	place.Creatable = e.CreateNamespaces
+	return place
+}
+
+// PlaceState returns what is known of a namespace, as a decision has it.
+func PlaceState(all *cluster.Namespaces, name string) boundary.PlaceState {
+	ns, known := all.Get(name)
 	return boundary.PlaceState{
-		Unknown: !known, Missing: !ns.Exists, Terminating: ns.Terminating, Creatable: e.CreateNamespaces,
+		Unknown: !known, Missing: !ns.Exists, Terminating: ns.Terminating,
 		Origin: ns.Labels[boundary.LabelOrigin], Writer: ns.Annotations[boundary.AnnotationWriter],
 	}
 }

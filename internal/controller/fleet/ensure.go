@@ -39,10 +39,7 @@ func (s *ship) ensure(ctx context.Context, changed func()) {
 
 // toMake returns the counterparts that are known to be missing.
 func (s *ship) toMake() (names []string) {
-	s.mu.Lock()
-	consent := s.consent
-	s.mu.Unlock()
-	if consent != v1alpha1.ConsentConsumer {
+	if s.agreed() != v1alpha1.ConsentConsumer {
 		return nil
 	}
 	for _, name := range s.engine.Current().Namespaces {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -73,15 +74,15 @@ type ship struct {
 	engine   *engine.Engine
 	requests *requests.Requests
 	cluster  *cluster.Cluster
-	consent  v1alpha1.Consent
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
 
 	look chan struct{} // has ensure look again
 
-	mu     sync.Mutex
-	err    error            // why the engine does not run; nil: it does
-	unmade map[string]error // why counterparts could not be made
+	mu      sync.Mutex
+	consent v1alpha1.Consent
+	err     error            // why the engine does not run; nil: it does
+	unmade  map[string]error // why counterparts could not be made
 	// emptied are the withdrawn local namespaces of which no twin is left: the rights to look again go then. empty: the whole
 	// remote is.
 	emptied map[string]bool
@@ -307,10 +308,5 @@ func (f *Fleet) Wait() {
 func (f *Fleet) Names() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	names := make([]string, 0, len(f.ships))
-	for name := range f.ships {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(f.ships))
 }

@@ -40,7 +40,7 @@ func (f *Fleet) standing(name, remote string, outcome Outcome) Standing {
 	s := f.ship(remote)
 	switch err := outcome.Unserved[remote]; {
 	case s == nil:
-		out.Reason = "RemoteCluster " + remote + " can't be used: see its conditions"
+		out.Reason = unusable(remote)
 		return out
 	case err != nil:
 		out.Reason = err.Error()
@@ -49,15 +49,16 @@ func (f *Fleet) standing(name, remote string, outcome Outcome) Standing {
 		out.Reason = s.fault().Error()
 		return out
 	}
-	status := s.engine.Status("")
-	for i := range status.Rules {
-		if status.Rules[i].Name == name {
-			out.Rule, out.Reason = &status.Rules[i], status.Rules[i].Reason
-			return out
-		}
+	if rule, ok := s.engine.Rule(name); ok {
+		out.Rule, out.Reason = &rule, rule.Reason
+		return out
 	}
-	out.Reason = cmp.Or(status.Reason, "starting")
+	out.Reason = cmp.Or(f.Why(remote), "starting")
 	return out
+}
+
+func unusable(remote string) string {
+	return "RemoteCluster " + remote + " can't be used: see its conditions"
 }
 
 // Kinds returns what Crossings carry to or from a remote.
@@ -126,12 +127,12 @@ func (f *Fleet) NamespaceDrained(pair Pair) (left int, known bool) {
 func (f *Fleet) Why(remote string) string {
 	s := f.ship(remote)
 	if s == nil {
-		return "RemoteCluster " + remote + " can't be used: see its conditions"
+		return unusable(remote)
 	}
-	if err := s.fault(); err != nil {
-		return err.Error()
+	err := s.fault()
+	if err == nil {
+		_, err = s.engine.Ready()
 	}
-	_, err := s.engine.Ready()
 	if err == nil {
 		return ""
 	}
@@ -199,7 +200,7 @@ func (s *ship) agreed() v1alpha1.Consent {
 func (f *Fleet) NamespaceReady(pair Pair) (reason, message string, ready bool) {
 	s := f.ship(pair.Cluster)
 	if s == nil {
-		return "RemoteClusterUnusable", "RemoteCluster " + pair.Cluster + " can't be used: see its conditions", false
+		return "RemoteClusterUnusable", unusable(pair.Cluster), false
 	}
 	if err := s.fault(); err != nil {
 		return "Refused", err.Error(), false
@@ -238,19 +239,13 @@ func (s *ship) unmadeFor(name string) error {
 	return s.unmade[name]
 }
 
-func listed(resources []v1alpha1.RequestedResource) (text string) {
+func listed(resources []v1alpha1.RequestedResource) string {
 	names := make([]string, len(resources))
 	for i, r := range resources {
 		names[i] = fmt.Sprintf("%s (%s)", schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Access)
 	}
 	slices.Sort(names)
-	for i, name := range names {
-		if i > 0 {
-			text += ", "
-		}
-		text += name
-	}
-	return text
+	return strings.Join(names, ", ")
 }
 
 // Refused says, by Crossing, what is wrong with those that carry nothing.
