@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // CrossingFinalizer keeps a Crossing until its twins are settled as onRemoval says, or ReleaseAnnotation lets it go.
@@ -133,6 +134,11 @@ type GroupVersionResource struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	Resource string `json:"resource"`
+}
+
+// Schema returns it as apimachinery has it.
+func (r GroupVersionResource) Schema() schema.GroupVersionResource {
+	return schema.GroupVersionResource(r)
 }
 
 // Patch is a reference that is translated.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/cluster/access"
@@ -19,16 +20,15 @@ import (
 
 // controllerOptions are the flags of isthmus controller.
 type controllerOptions struct {
+	processOptions
 	controllers             []string
 	kubeconfig, kubeContext string
 	clusterID, instance     string
 	namespace               string
-	listen                  string
-	logFormat, logLevel     string
+	logLevel                string
 	providerFile            string
 	massDeletion            string
 	namespaceSource         string
-	election                electionOptions
 }
 
 func newControllerCommand() *cobra.Command {
@@ -58,13 +58,11 @@ The cluster ID must stay the same over restarts: objects that were created under
 	f.StringVar(&o.clusterID, "cluster-id", "", "name of the local cluster, a DNS label, the same for good (required for reflection)")
 	f.StringVar(&o.instance, "instance", controllerInstance, "tells several isthmuses apart that serve one local cluster")
 	f.StringVar(&o.namespace, "namespace", "isthmus-system", "namespace on the local cluster in which isthmus keeps its ledgers and finds kubeconfigs")
-	f.StringVar(&o.listen, "listen", ":8080", "address for /healthz, /readyz, /metrics and /status; empty: none")
-	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text or json")
 	f.StringVar(&o.logLevel, "log-level", "info", "how much is logged: error, warn, info, debug or trace")
 	f.StringVar(&o.providerFile, "clusterprofile-provider-file", "", "file that says which access plugins may be run for ClusterProfiles; empty: none")
 	f.StringVar(&o.massDeletion, "mass-deletion", string(boundary.MassDeletionPause), "what happens when inference would delete most twins of a kind: Pause or Allow")
 	f.StringVar(&o.namespaceSource, "namespace-source", controller.SourceOffloading, "what says which namespaces have counterparts: offloading (NamespaceOffloadings), or liqo (Liqo's NamespaceMaps; Liqo makes the namespaces then)")
-	o.election.flags(cmd)
+	o.processOptions.flags(cmd)
 	return cmd
 }
 
@@ -87,16 +85,13 @@ func (o *controllerOptions) check() error {
 	if err := checkLabels(labels); err != nil {
 		return err
 	}
-	if o.logFormat != "text" && o.logFormat != "json" {
-		return fmt.Errorf("--log-format %q: expected text or json", o.logFormat)
-	}
 	if m := boundary.MassDeletion(o.massDeletion); m != boundary.MassDeletionPause && m != boundary.MassDeletionAllow {
 		return fmt.Errorf("--mass-deletion %q: expected %s or %s", o.massDeletion, boundary.MassDeletionPause, boundary.MassDeletionAllow)
 	}
 	if !slices.Contains(controller.NamespaceSources, o.namespaceSource) {
 		return fmt.Errorf("--namespace-source %q: expected %s", o.namespaceSource, strings.Join(controller.NamespaceSources, " or "))
 	}
-	return o.election.check()
+	return o.processOptions.check()
 }
 
 func (o *controllerOptions) run(ctx context.Context, stderr io.Writer) error {

@@ -23,15 +23,13 @@ import (
 
 // syncOptions are the flags of isthmus sync.
 type syncOptions struct {
+	processOptions
 	config                            string
 	localKubeconfig, remoteKubeconfig string
 	localContext, remoteContext       string
 	clusterID, remoteID, instance     string
 	namespace                         string
-	listen                            string
-	logFormat                         string
 	allowMassDeletion                 bool
-	election                          electionOptions
 }
 
 func newSyncCommand() *cobra.Command {
@@ -52,13 +50,10 @@ The identities must stay the same over restarts: objects that were created under
 			return o.run(ctx, cmd.ErrOrStderr())
 		}),
 	}
-	f := cmd.Flags()
 	o.sides(cmd)
 	o.require(cmd)
-	f.StringVar(&o.listen, "listen", ":8080", "address for /healthz, /readyz, /metrics and /status; empty: none")
-	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text or json")
 	o.massDeletion(cmd)
-	o.election.flags(cmd)
+	o.processOptions.flags(cmd)
 	return cmd
 }
 
@@ -111,10 +106,7 @@ func (o *syncOptions) check() error {
 	if o.clusterID == o.remoteID {
 		return fmt.Errorf("--cluster-id and --remote-id are both %q: expected two names, one a cluster", o.clusterID)
 	}
-	if o.logFormat != "text" && o.logFormat != "json" {
-		return fmt.Errorf("--log-format %q: expected text or json", o.logFormat)
-	}
-	return o.election.check()
+	return o.processOptions.check()
 }
 
 func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {

@@ -71,20 +71,14 @@ func Connect(o Options) (*Cluster, error) {
 	}
 	rt.gate = o.Gate
 	c := &Cluster{role: o.Role, userAgent: o.UserAgent, transport: rt, log: log}
-	if err := c.makeClients(o.UserAgent); err != nil {
+	if err := c.makeClients(); err != nil {
 		return nil, fmt.Errorf("%s cluster: preparing clients: %w", o.Role, err)
 	}
 	return c, nil
 }
 
-func (c *Cluster) makeClients(userAgent string) error {
-	config := &rest.Config{
-		Host:      c.transport.base.String(),
-		UserAgent: userAgent,
-		QPS:       -1, // the server's own priority and fairness decides
-		// A warning may quote what was sent, and what was sent may be a Secret.
-		WarningHandler: rest.NoWarnings{},
-	}
+func (c *Cluster) makeClients() error {
+	config := c.RESTConfig()
 	client := &http.Client{Transport: c.transport}
 	// As dynamic.NewForConfigAndClient does it, but for the retries.
 	unversioned := dynamic.ConfigFor(config)
@@ -127,7 +121,12 @@ func (c *Cluster) Metadata() metadata.Interface { return c.metadata }
 // RESTConfig returns what clients are made with that this package does not have: their requests travel as ours do.
 func (c *Cluster) RESTConfig() *rest.Config {
 	return &rest.Config{
-		Host: c.transport.base.String(), UserAgent: c.userAgent, QPS: -1, WarningHandler: rest.NoWarnings{}, Transport: c.transport,
+		Host:      c.transport.base.String(),
+		UserAgent: c.userAgent,
+		QPS:       -1, // the server's own priority and fairness decides
+		// A warning may quote what was sent, and what was sent may be a Secret.
+		WarningHandler: rest.NoWarnings{},
+		Transport:      c.transport,
 	}
 }
 

@@ -84,22 +84,23 @@ func (c *Controller) newReflection(ctx context.Context, mgr ctrl.Manager, localU
 		events: observe.NewEvents(c.Local.Clientset(), observe.Component, true),
 	}
 	r.events.LogTo(c.Logger)
+	again := func() { r.stale.add(everything) }
 	r.fleet = fleet.New(ctx, fleet.Options{
 		ClusterID: c.ClusterID, Instance: c.Instance, LocalUID: localUID, Namespace: c.Namespace, Local: c.Local,
 		MassDeletion: c.MassDeletion, NamespacesGiven: c.NamespaceSource == SourceLiqo, Metrics: c.Metrics, Logger: c.Logger,
-		Changed: r.changed, Stale: func() { r.stale.add(everything) },
+		Changed: r.changed, Stale: again,
 	})
 	r.remotes = remotecluster.New(remotecluster.Options{
 		Local: c.Local, Namespace: c.Namespace, Providers: c.Providers, UserAgent: c.UserAgent, Gate: c.Gate,
 		Logger: c.Logger, Metrics: c.Own, Events: r.events, Kinds: r.fleet.Kinds, Drained: r.fleet.RemoteDrained,
-		Changed: func() { r.stale.add(everything) },
+		Changed: again,
 	})
 	if err := r.remotes.SetupWithManager(mgr); err != nil {
 		return nil, err
 	}
 	ignored := ""
 	if c.NamespaceSource == SourceLiqo {
-		maps := liqo.New(c.Local, c.Logger, func() { r.stale.add(everything) })
+		maps := liqo.New(c.Local, c.Logger, again)
 		r.mapped = &mapped{maps: maps, local: c.Local, fleet: r.fleet}
 		r.tasks.Go(func() { maps.Run(ctx) })
 		ignored = "isthmus runs with --namespace-source=liqo, so the NamespaceOffloadings of Liqo (offloading.liqo.io) say which namespaces are offloaded, and this one is not looked at"

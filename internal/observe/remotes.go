@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -68,12 +69,7 @@ func (l labelled) Gather() ([]*dto.MetricFamily, error) {
 	for _, family := range families {
 		for _, metric := range family.Metric {
 			metric.Label = append(slices.Clone(metric.Label), &dto.LabelPair{Name: &name, Value: &l.remote})
-			slices.SortFunc(metric.Label, func(a, b *dto.LabelPair) int {
-				if a.GetName() < b.GetName() {
-					return -1
-				}
-				return 1
-			})
+			slices.SortFunc(metric.Label, func(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) })
 		}
 	}
 	return families, err

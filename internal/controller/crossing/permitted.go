@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/boundary"
@@ -17,10 +16,6 @@ import (
 	"isthmus.dev/isthmus/internal/controller/fleet"
 	"isthmus.dev/isthmus/internal/rbac"
 )
-
-func resourceOf(c *v1alpha1.Crossing) schema.GroupVersionResource {
-	return schema.GroupVersionResource(c.Spec.Resource)
-}
 
 // askAgain is how long an answer counts that is not the best one.
 const askAgain = 15 * time.Second
@@ -82,7 +77,7 @@ func (r *Reconciler) permitted(ctx context.Context, status *v1alpha1.CrossingSta
 // lacking returns the verbs that a rule needs on a side and does not have in any of the namespaces, the whole cluster being
 // one of them: "".
 func lacking(ctx context.Context, side rbac.Side, on *cluster.Cluster, rule *boundary.Rule, c *v1alpha1.Crossing, namespaces []string) (verbs []string, err error) {
-	gvr := resourceOf(c)
+	gvr := c.Spec.Resource.Schema()
 	for _, verb := range rbac.Verbs(side, rule, gvr.GroupResource()) {
 		may := false
 		for _, namespace := range namespaces {

@@ -124,7 +124,7 @@ func count(s fleet.Standing) v1alpha1.CrossingRemote {
 }
 
 func served(status *v1alpha1.CrossingStatus, c *v1alpha1.Crossing, outcome fleet.Outcome) {
-	what := fmt.Sprintf("%s in version %s", resourceOf(c).GroupResource(), c.Spec.Resource.Version)
+	what := fmt.Sprintf("%s in version %s", c.Spec.Resource.Schema().GroupResource(), c.Spec.Resource.Version)
 	missing, unasked := unserved(outcome)
 	switch {
 	case len(missing) > 0:

@@ -97,7 +97,7 @@ func Compile(in Input) Output {
 	var sound []*v1alpha1.Crossing
 	for i := range crossings {
 		c := &crossings[i]
-		outcome := Outcome{Resource: resourceOf(c), Direction: boundary.Direction(c.Spec.Direction), Kinds: map[string]Kind{}, Unserved: map[string]error{}}
+		outcome := Outcome{Resource: c.Spec.Resource.Schema(), Direction: boundary.Direction(c.Spec.Direction), Kinds: map[string]Kind{}, Unserved: map[string]error{}}
 		selector, err := selectorOf(c.Spec.RemoteSelector)
 		if err == nil {
 			_, err = compileRule(c, "Kind", false) // whatever its kind is called
@@ -116,7 +116,7 @@ func Compile(in Input) Output {
 			if selects {
 				outcome.Remotes = append(outcome.Remotes, remote.Name)
 			}
-			kind := in.Kind(remote.Name, resourceOf(c))
+			kind := in.Kind(remote.Name, c.Spec.Resource.Schema())
 			if kind.ClusterScoped && c.Spec.Direction != v1alpha1.FromRemote {
 				outcome.Err = fmt.Errorf("%s is cluster-scoped: such kinds cross only as mirrors, with direction: FromRemote", c.Spec.Resource.Resource)
 				continue
@@ -126,7 +126,7 @@ func Compile(in Input) Output {
 			if c.DeletionTimestamp != nil {
 				continue
 			}
-			out.Kinds[remote.Name] = append(out.Kinds[remote.Name], resourceOf(c))
+			out.Kinds[remote.Name] = append(out.Kinds[remote.Name], c.Spec.Resource.Schema())
 			outcome.Kinds[remote.Name] = kind
 			rule, err := ruleFor(c, kind)
 			if rule != nil && !selects {
@@ -262,10 +262,6 @@ func text(v any) string {
 		return "{}"
 	}
 	return string(encoded)
-}
-
-func resourceOf(c *v1alpha1.Crossing) schema.GroupVersionResource {
-	return schema.GroupVersionResource(c.Spec.Resource)
 }
 
 // requested is what a provider is asked for, for a Crossing.
