@@ -3,39 +3,20 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"isthmus.dev/isthmus/internal/controlplane"
+	"isthmus.dev/isthmus/internal/observe/logtest"
 )
-
-// output is what a running command printed so far.
-type output struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (o *output) Write(data []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buffer.Write(data)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buffer.String()
-}
 
 func TestUpRunsUntilItIsStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var printed output
+	var printed logtest.Log
 	command := newCommand()
 	command.SetArgs([]string{"up", "one"})
 	command.SetOut(&printed)
@@ -81,8 +62,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			command := newCommand()
 			command.SetArgs(tc.args)
-			command.SetOut(&output{})
-			command.SetErr(&output{})
+			command.SetOut(&logtest.Log{})
+			command.SetErr(&logtest.Log{})
 			err := command.ExecuteContext(t.Context())
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want it to say %s", err, tc.want)

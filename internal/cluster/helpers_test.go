@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"isthmus.dev/isthmus/internal/controlplane"
+	"isthmus.dev/isthmus/internal/observe/logtest"
 )
 
 // pluginEnv makes this test binary an access plugin. See pretend.
@@ -141,9 +141,9 @@ func writeKubeconfig(t *testing.T, path string, file *clientcmdapi.Config) strin
 
 func withToken(token string) clientcmdapi.AuthInfo { return clientcmdapi.AuthInfo{Token: token} }
 
-func connect(t *testing.T, path string) (*Cluster, *logs) {
+func connect(t *testing.T, path string) (*Cluster, *logtest.Log) {
 	t.Helper()
-	log := &logs{}
+	log := &logtest.Log{}
 	c, err := Connect(Options{Role: "remote", Kubeconfig: path, UserAgent: "isthmus-test",
 		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
@@ -159,24 +159,6 @@ func later(c *Cluster, d time.Duration) {
 	defer c.transport.mu.Unlock()
 	old := c.transport.now
 	c.transport.now = func() time.Time { return old().Add(d) }
-}
-
-// logs collects what was logged.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // eventually waits until cond holds.

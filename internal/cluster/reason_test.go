@@ -18,6 +18,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"isthmus.dev/isthmus/internal/observe/logtest"
 )
 
 func TestReason(t *testing.T) {
@@ -69,7 +71,7 @@ func TestReason(t *testing.T) {
 }
 
 func TestHealthTellsChangesOnly(t *testing.T) {
-	log := &logs{}
+	log := &logtest.Log{}
 	var told []Health
 	h := newHealth(Options{Role: "remote", OnHealth: func(n Health) { told = append(told, n) }}, textLogger(log))
 	answer := func(code int, audit string) *http.Response {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"time"
 )
 
 // TB is what [Shared] needs of a test: *testing.T, *testing.B and *testing.F.
@@ -46,6 +47,21 @@ func Shared(tb TB, name string) *Cluster {
 		tb.Fatalf("shared control plane: %v", entry.err)
 	}
 	return entry.cluster
+}
+
+// Eventually waits until check returns nil, or fails the test with its last
+// error after a time.
+func Eventually(tb TB, limit time.Duration, check func() error) {
+	tb.Helper()
+	for deadline := time.Now().Add(limit); ; <-time.After(25 * time.Millisecond) {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %s: %v", limit, err)
+		}
+	}
 }
 
 // Main runs the tests of a package, stops the clusters that they shared, and

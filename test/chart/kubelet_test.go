@@ -3,7 +3,6 @@
 package chart
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"isthmus.dev/isthmus/internal/controlplane"
+	"isthmus.dev/isthmus/internal/observe/logtest"
 )
 
 // kubelet stands in for nodes: what a pod would run, it runs as a process of this machine, with the pod's arguments and the
@@ -29,21 +29,7 @@ type kubelet struct {
 	client  kubernetes.Interface
 	seen    map[string]bool
 
-	lock   sync.Mutex
-	output bytes.Buffer
-}
-
-// log is what the processes wrote.
-func (k *kubelet) log() string {
-	k.lock.Lock()
-	defer k.lock.Unlock()
-	return k.output.String()
-}
-
-func (k *kubelet) Write(p []byte) (int, error) {
-	k.lock.Lock()
-	defer k.lock.Unlock()
-	return k.output.Write(p)
+	output logtest.Log // what the processes wrote
 }
 
 // binaryDir is where the binary was built, if it was.
@@ -103,7 +89,7 @@ func runKubelet(t *testing.T, cluster *controlplane.Cluster) *kubelet {
 		cancel()
 		running.Wait()
 		if t.Failed() {
-			t.Logf("Processes:\n%s", k.log())
+			t.Logf("Processes:\n%s", k.output.String())
 		}
 	})
 	return k
@@ -128,17 +114,17 @@ func (k *kubelet) run(ctx context.Context, job *batchv1.Job) {
 		return
 	}
 	if err != nil {
-		fmt.Fprintf(k, "Job %s: %v\n", job.Name, err)
+		fmt.Fprintf(&k.output, "Job %s: %v\n", job.Name, err)
 	}
 	if err := k.finish(ctx, job.Name, started, err == nil); err != nil {
-		fmt.Fprintf(k, "Job %s: telling its end: %v\n", job.Name, err)
+		fmt.Fprintf(&k.output, "Job %s: telling its end: %v\n", job.Name, err)
 	}
 }
 
 // command is a process that is told to stop, and then killed, when ctx ends.
 func (k *kubelet) command(ctx context.Context, path string, args []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Stdout, cmd.Stderr = k, k
+	cmd.Stdout, cmd.Stderr = &k.output, &k.output
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	return cmd

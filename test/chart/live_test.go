@@ -150,8 +150,8 @@ func TestD5_TheChartWindsDownBeforeRightsGo(t *testing.T) {
 		t.Error("the upgrade did not wait for the Crossing that it removes")
 	}
 	for _, want := range []string{"crossings.isthmus.dev/widgets.example.io waits for its finalizers: isthmus.dev/crossing", "kubectl annotate crossings.isthmus.dev NAME isthmus.dev/release=true"} {
-		if !strings.Contains(kubelet.log(), want) {
-			t.Errorf("the log does not say %q:\n%s", want, kubelet.log())
+		if !strings.Contains(kubelet.output.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, kubelet.output.String())
 		}
 	}
 	if _, still := released(t, client)["clusterroles/isthmus:crossing:widgets.example.io"]; !still {
@@ -161,13 +161,13 @@ func TestD5_TheChartWindsDownBeforeRightsGo(t *testing.T) {
 	// With more time it does, and the rights stay as long as the Crossing.
 	done := make(chan error, 1)
 	go func() { done <- helm.upgrade(t.Context(), oneKind) }()
-	eventually(t, "the Job of the upgrade waits", func() bool { return strings.Count(kubelet.log(), "widgets.example.io: waits for") > 1 })
+	eventually(t, "the Job of the upgrade waits", func() bool { return strings.Count(kubelet.output.String(), "widgets.example.io: waits for") > 1 })
 	if _, still := released(t, client)["clusterroles/isthmus:crossing:widgets.example.io"]; !still {
 		t.Error("the rights were gone before the Crossing")
 	}
 	letGo()
 	if err := <-done; err != nil {
-		t.Fatalf("%v\n%s", err, kubelet.log())
+		t.Fatalf("%v\n%s", err, kubelet.output.String())
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(released(t, client)))); diff != "" {
 		t.Errorf("after the removal: -want +got:\n%s", diff)
@@ -182,8 +182,8 @@ func TestD5_TheChartWindsDownBeforeRightsGo(t *testing.T) {
 	if _, err := offloadings.Create(t.Context(), offloading, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := helm.uninstall(); err == nil || !strings.Contains(kubelet.log(), "namespaceoffloadings.isthmus.dev/offloading in namespace default") {
-		t.Errorf("the uninstall went on over a NamespaceOffloading: %v\n%s", err, kubelet.log())
+	if err := helm.uninstall(); err == nil || !strings.Contains(kubelet.output.String(), "namespaceoffloadings.isthmus.dev/offloading in namespace default") {
+		t.Errorf("the uninstall went on over a NamespaceOffloading: %v\n%s", err, kubelet.output.String())
 	}
 	if diff := cmp.Diff(before["crossings/configmaps"], released(t, client)["crossings/configmaps"]); diff != "" {
 		t.Errorf("the refused uninstall changed the Crossing: %s", diff)
@@ -203,7 +203,7 @@ func TestD5_TheChartWindsDownBeforeRightsGo(t *testing.T) {
 	}
 	letGo()
 	if err := <-done; err != nil {
-		t.Fatalf("%v\n%s", err, kubelet.log())
+		t.Fatalf("%v\n%s", err, kubelet.output.String())
 	}
 	if left := released(t, client); len(left) > 0 {
 		t.Errorf("left by the uninstall: %v", left)

@@ -52,6 +52,21 @@ func consenting(t *testing.T, consumers ...string) (f *harness.Fleet, east *harn
 	return f, east
 }
 
+// unconsenting returns a consumer, west, and a provider, east, that serves no NamespaceRequests, so that west makes the
+// namespaces there; both know widgets, which west has a Crossing for.
+func unconsenting(t *testing.T, crossing string) (f *harness.Fleet, west, east *harness.Member) {
+	t.Helper()
+	f = harness.NewFleet(t, "west", "east")
+	west, east = f.Member("west"), f.Member("east")
+	west.Apply(harness.WidgetCRD("example.io"))
+	east.Apply(harness.WidgetCRD("example.io"))
+	east.Delete("customresourcedefinitions.apiextensions.k8s.io", "", "namespacerequests.isthmus.dev")
+	west.Cross(crossing)
+	east.Trust(west)
+	west.Reach(east, "")
+	return f, west, east
+}
+
 // gone says that an object is there which should not be.
 func gone(m *harness.Member, resource, namespace, name string) error {
 	if m.Get(resource, namespace, name) != nil {

@@ -40,14 +40,7 @@ func says(t *testing.T, out string, code, want int, texts ...string) {
 
 // isthmus plan, explain and status tell of each remote, those that can't be used included; what a plan says is what happens.
 func TestF1_EveryRemoteIsTold(t *testing.T) {
-	f := harness.NewFleet(t, "west", "east")
-	west, east := f.Member("west"), f.Member("east")
-	west.Apply(harness.WidgetCRD("example.io"))
-	east.Apply(harness.WidgetCRD("example.io"))
-	east.Delete("customresourcedefinitions.apiextensions.k8s.io", "", "namespacerequests.isthmus.dev")
-	west.Cross(crossing("widgets", ""))
-	east.Trust(west)
-	west.Reach(east, "")
+	f, west, east := unconsenting(t, crossing("widgets", ""))
 	west.Offload("shop", selectedName+"till")
 	west.Create(widget("shop", "one", allow, "{size: 1}"))
 	west.Create(widget("shop", "kept", "", "{size: 1}"))

@@ -62,14 +62,7 @@ func TestS3O4T3_ReflectionWithConsent(t *testing.T) {
 
 // Where the provider serves no NamespaceRequests, the consumer makes the namespaces.
 func TestN4_NamespacesWithoutConsent(t *testing.T) {
-	f := harness.NewFleet(t, "west", "east")
-	west, east := f.Member("west"), f.Member("east")
-	west.Apply(harness.WidgetCRD("example.io"))
-	east.Apply(harness.WidgetCRD("example.io"))
-	east.Delete("customresourcedefinitions.apiextensions.k8s.io", "", "namespacerequests.isthmus.dev")
-	west.Cross(crossing("widgets", ", policy: DenyList"))
-	east.Trust(west)
-	west.Reach(east, "")
+	f, west, east := unconsenting(t, crossing("widgets", ", policy: DenyList"))
 	west.Reflect()
 	west.Offload("shop", selectedName+"till")
 	east.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: taken}}")

@@ -3,12 +3,10 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -17,6 +15,7 @@ import (
 	"isthmus.dev/isthmus/internal/config"
 	"isthmus.dev/isthmus/internal/engine"
 	"isthmus.dev/isthmus/internal/observe"
+	"isthmus.dev/isthmus/internal/observe/logtest"
 	"isthmus.dev/isthmus/test/harness"
 )
 
@@ -28,24 +27,6 @@ func (f fragile) Matches(set labels.Labels) bool {
 		panic("a selector with a fault")
 	}
 	return f.Selector.Matches(set)
-}
-
-// logBuffer takes in a log.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // F1: a panic in one flow ends that flow and nothing else; it starts again, and settles what changed meanwhile.
@@ -61,7 +42,7 @@ func TestF1_PanicEndsOneFlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	compiled.Rules[0].Selector = fragile{compiled.Rules[0].Selector}
-	log, metrics := &logBuffer{}, observe.NewMetrics("test")
+	log, metrics := &logtest.Log{}, observe.NewMetrics("test")
 	options := engine.Options{
 		Config: compiled, ClusterID: e.ID, RemoteID: "remote", Instance: e.ID, Namespace: "isthmus-system",
 		Metrics: metrics, Logger: slog.New(slog.NewTextHandler(log, nil)),

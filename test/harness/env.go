@@ -139,17 +139,7 @@ func (e *Env) Eventually(check func() error) {
 // Within waits until check returns nil, or fails the test with its last error after a time.
 func (e *Env) Within(limit time.Duration, check func() error) {
 	e.T.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			e.T.Fatalf("not within %s: %v", limit, err)
-		}
-		pause(25 * time.Millisecond)
-	}
+	controlplane.Eventually(e.T, limit, check)
 }
 
 // Always checks for a while that check keeps returning nil.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -120,15 +119,7 @@ func (f *Fleet) Eventually(check func() error) {
 // Within waits until check returns nil, or fails the test with its last error after a time.
 func (f *Fleet) Within(limit time.Duration, check func() error) {
 	f.T.Helper()
-	for deadline := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			f.T.Fatalf("after %s: %v", limit, err)
-		}
-	}
+	controlplane.Eventually(f.T, limit, check)
 }
 
 // user is whom the Isthmus of a cluster runs as, on all clusters.
@@ -242,18 +233,8 @@ func (m *Member) Offload(namespace, spec string) {
 
 func (m *Member) start(args ...string) *Isthmus {
 	m.t.Helper()
-	env := &Env{T: m.t}
-	p := &Isthmus{env: env, listen: freeAddress(env), done: make(chan struct{})}
-	p.cmd = exec.Command(Binary(m.t), append(args, "--listen", p.listen)...)
-	p.cmd.Stdout, p.cmd.Stderr = p, p
-	p.cmd.SysProcAttr = childAttributes()
-	if err := p.cmd.Start(); err != nil {
-		m.t.Fatalf("start isthmus: %v", err)
-	}
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.done)
-	}()
+	p := (&Env{T: m.t}).process()
+	p.launch(append(args, "--listen", p.listen))
 	m.processes = append(m.processes, p)
 	p.WaitReady()
 	return p

@@ -3,7 +3,6 @@
 package harness
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -13,9 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"isthmus.dev/isthmus/internal/observe/logtest"
 )
 
 // Isthmus is a running isthmus sync.
@@ -29,8 +29,7 @@ type Isthmus struct {
 	pid    int // of the process itself, where a host started it; 0: it is cmd's
 	done   chan struct{}
 
-	mu  sync.Mutex
-	log bytes.Buffer
+	log logtest.Log
 }
 
 // Start options.
@@ -78,26 +77,36 @@ func (e *Env) StartWith(config string, o StartOptions) *Isthmus {
 	if o.RemoteKubeconfig == "" {
 		o.RemoteKubeconfig = e.Remote.userKubeconfig(e.User())
 	}
-	p := &Isthmus{Config: file, env: e, listen: freeAddress(e), done: make(chan struct{})}
-	args := append([]string{
+	p := e.process()
+	p.Config = file
+	p.launch(append([]string{
 		"sync", "--config", file, "--local-kubeconfig", o.LocalKubeconfig, "--remote-kubeconfig", o.RemoteKubeconfig,
 		"--cluster-id", e.ID, "--remote-id", remoteID, "--instance", e.ID, "--listen", p.listen,
-	}, o.Flags...)
-	p.cmd = exec.Command(Binary(e.T), args...)
-	p.cmd.Stdout, p.cmd.Stderr = p, p
-	p.cmd.SysProcAttr = childAttributes()
-	if err := p.cmd.Start(); err != nil {
-		e.T.Fatalf("start isthmus: %v", err)
-	}
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.done)
-	}()
+	}, o.Flags...))
 	e.running = append(e.running, p)
 	if !o.NotReady {
 		p.WaitReady()
 	}
 	return p
+}
+
+// process prepares an isthmus; launch starts it.
+func (e *Env) process() *Isthmus {
+	return &Isthmus{env: e, listen: freeAddress(e), done: make(chan struct{})}
+}
+
+func (p *Isthmus) launch(args []string) {
+	p.env.T.Helper()
+	p.cmd = exec.Command(Binary(p.env.T), args...)
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	p.cmd.SysProcAttr = childAttributes()
+	if err := p.cmd.Start(); err != nil {
+		p.env.T.Fatalf("start isthmus: %v", err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
 }
 
 // WriteConfig writes a configuration to a file and returns its path.
@@ -146,18 +155,10 @@ func (e *Env) RBAC(file, side string) string {
 }
 
 // Write takes in what the process prints.
-func (p *Isthmus) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.Write(b)
-}
+func (p *Isthmus) Write(b []byte) (int, error) { return p.log.Write(b) }
 
 // Log returns all that the process has printed.
-func (p *Isthmus) Log() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.String()
-}
+func (p *Isthmus) Log() string { return p.log.String() }
 
 // WaitReady waits until /readyz answers ok.
 func (p *Isthmus) WaitReady() {

@@ -174,17 +174,7 @@ const patience = 90 * time.Second
 
 func (p *provider) eventually(check func() error) {
 	p.t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			p.t.Fatalf("not within %s: %v", patience, err)
-		}
-		<-time.After(30 * time.Millisecond)
-	}
+	controlplane.Eventually(p.t, patience, check)
 }
 
 // name makes a name of this test's own.

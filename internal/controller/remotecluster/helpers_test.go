@@ -3,7 +3,6 @@
 package remotecluster
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +38,7 @@ import (
 	"isthmus.dev/isthmus/internal/cluster/access"
 	"isthmus.dev/isthmus/internal/controlplane"
 	"isthmus.dev/isthmus/internal/observe"
+	"isthmus.dev/isthmus/internal/observe/logtest"
 )
 
 // patience is how long a test waits for what must come, on a machine that may be slow.
@@ -123,7 +124,7 @@ type env struct {
 	client  client.Client // the admin's
 	kube    kubernetes.Interface
 	remotes *Remotes
-	log     *logs
+	log     *logtest.Log
 	began   time.Time
 
 	mu      sync.Mutex
@@ -137,7 +138,7 @@ func newEnv(t *testing.T, change ...func(*timing)) *env { return newEnvWith(t, n
 
 func newEnvWith(t *testing.T, providers *access.ProviderFile, change ...func(*timing)) *env {
 	t.Helper()
-	e := &env{T: t, cp: controlplane.Shared(t, "local"), log: &logs{}, began: time.Now()}
+	e := &env{T: t, cp: controlplane.Shared(t, "local"), log: &logtest.Log{}, began: time.Now()}
 	definition, err := fs.ReadFile(crd.Files, "isthmus.dev_remoteclusters.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -394,6 +395,48 @@ func (e *env) eventually(problem func() string) {
 	}
 }
 
+// writing makes ConfigMaps on a remote all the time. more waits until many more are made, and done ends it; both fail the test
+// when one of the writes failed.
+func (e *env) writing(remote *cluster.Cluster, prefix string) (more, done func()) {
+	var wrote atomic.Int32
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error, 1)
+	go func() {
+		defer close(failed)
+		for i := 0; ctx.Err() == nil; i++ {
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", prefix, i)}}
+			if _, err := remote.Clientset().CoreV1().ConfigMaps("consumer").Create(context.Background(), cm, metav1.CreateOptions{}); err != nil {
+				failed <- fmt.Errorf("write %d: %w", i, err)
+				return
+			}
+			wrote.Add(1)
+		}
+	}()
+	more = func() {
+		e.Helper()
+		before := wrote.Load()
+		e.eventually(func() string {
+			select {
+			case err := <-failed:
+				return fmt.Sprint(err)
+			default:
+			}
+			if wrote.Load() < before+50 {
+				return "no more writes"
+			}
+			return ""
+		})
+	}
+	done = func() {
+		e.Helper()
+		cancel()
+		if err := <-failed; err != nil {
+			e.Error(err)
+		}
+	}
+	return more, done
+}
+
 // writes returns the writes of Remotes to the local cluster since a time, but for Events.
 func (e *env) writes(since time.Time) []string {
 	e.Helper()
@@ -439,22 +482,4 @@ func (p *proxy) hang() (mend func()) {
 			p.t.Fatal(err)
 		}
 	}
-}
-
-// logs collects what was logged.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }

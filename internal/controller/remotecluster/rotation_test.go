@@ -6,11 +6,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
@@ -29,43 +27,16 @@ func TestF6_RotatedSecretLosesNoWrite(t *testing.T) {
 	e.reachable("paris", v1alpha1.ReasonReached)
 	remote := e.of("paris").Cluster
 
-	var wrote atomic.Int32
-	ctx, cancel := context.WithCancel(context.Background())
-	failed := make(chan error, 1)
-	go func() {
-		defer close(failed)
-		for i := 0; ctx.Err() == nil; i++ {
-			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("rotation-%d", i)}}
-			if _, err := remote.Clientset().CoreV1().ConfigMaps("consumer").Create(context.Background(), cm, metav1.CreateOptions{}); err != nil {
-				failed <- fmt.Errorf("write %d: %w", i, err)
-				return
-			}
-			wrote.Add(1)
-		}
-	}()
+	more, done := e.writing(remote, "rotation")
 	for i := 1; i <= 3; i++ {
 		next := e.consumer(paris, fmt.Sprintf("rotated-%d", i))
 		e.secret("paris", next.kubeconfig())
 		account.revoke(t)
 		account = next
-		before := wrote.Load()
-		e.eventually(func() string {
-			select {
-			case err := <-failed:
-				return fmt.Sprint(err)
-			default:
-			}
-			if wrote.Load() < before+50 {
-				return "no more writes"
-			}
-			return ""
-		})
+		more()
 		time.Sleep(1500 * time.Millisecond) // beyond the gap between two looks that a refusal brings about
 	}
-	cancel()
-	if err := <-failed; err != nil {
-		t.Error(err)
-	}
+	done()
 	if e.of("paris").Cluster != remote {
 		t.Error("another Cluster after the rotation")
 	}

@@ -28,17 +28,7 @@ const patience = 90 * time.Second
 
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %v", patience, err)
-		}
-		<-time.After(25 * time.Millisecond)
-	}
+	controlplane.Eventually(t, patience, check)
 }
 
 // provider is a cluster that stands for a provider whose answers the test gives.
