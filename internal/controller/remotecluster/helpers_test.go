@@ -437,7 +437,8 @@ func (e *env) writing(remote *cluster.Cluster, prefix string) (more, done func()
 	return more, done
 }
 
-// writes returns the writes of Remotes to the local cluster since a time, but for Events.
+// writes returns what Remotes has written to the local cluster since a time, but for Events. A write that the server refused,
+// as of a status that was read a moment too early, has changed nothing.
 func (e *env) writes(since time.Time) []string {
 	e.Helper()
 	events, err := e.cp.AuditSince(since)
@@ -446,7 +447,8 @@ func (e *env) writes(since time.Time) []string {
 	}
 	var writes []string
 	for _, event := range events {
-		if event.User.Username == "isthmus" && event.IsWrite() && event.ObjectRef != nil && event.ObjectRef.Resource == "remoteclusters" {
+		if event.User.Username == "isthmus" && event.IsWrite() && event.ObjectRef != nil && event.ObjectRef.Resource == "remoteclusters" &&
+			event.ResponseStatus != nil && event.ResponseStatus.Code < 300 {
 			writes = append(writes, event.Verb+" "+event.RequestURI+" "+string(event.RequestObject))
 		}
 	}
