@@ -17,6 +17,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&Crossing{}, &CrossingList{},
 		&Consumer{}, &ConsumerList{},
 		&NamespaceRequest{}, &NamespaceRequestList{},
+		&Installation{}, &InstallationList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
