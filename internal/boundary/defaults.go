@@ -145,3 +145,6 @@ func (r *Rule) enforceProject(body map[string]any) map[string]any {
 	}
 	return setAt(body, field.path, value)
 }
+
+// RunsToCompletion reports whether objects of a kind run, and are done then: one that is gone may have been cleaned up.
+func RunsToCompletion(gvk schema.GroupVersionKind) bool { return defaultsOf(gvk).runsToCompletion }
