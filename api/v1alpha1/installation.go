@@ -14,6 +14,10 @@ const (
 	ConditionAvailable = "Available"
 )
 
+// ReasonProfileMissing of TargetClusterResolved: there is no ClusterProfile of that name. Its other reasons are those of
+// ConditionReachable of a RemoteCluster.
+const ReasonProfileMissing = "ProfileMissing"
+
 // InstallationFinalizer keeps an Installation until nothing of it is left on its cluster, or ReleaseAnnotation lets it go.
 const InstallationFinalizer = "isthmus.dev/installation"
 

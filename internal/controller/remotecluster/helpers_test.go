@@ -189,8 +189,8 @@ func (e *env) start(scheme *runtime.Scheme, providers *access.ProviderFile, chan
 			return e.left, e.drained
 		},
 	})
-	r.timing.answer, r.timing.idle, r.timing.grace = 3*time.Second, 2*time.Second, time.Second
-	r.timing.retryFirst, r.timing.retryMost = 100*time.Millisecond, time.Second
+	r.timing.Answer, r.timing.Idle, r.timing.grace = 3*time.Second, 2*time.Second, time.Second
+	r.timing.RetryFirst, r.timing.RetryMost = 100*time.Millisecond, time.Second
 	for _, f := range change {
 		f(&r.timing)
 	}

@@ -1,7 +1,6 @@
 package remotecluster
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,18 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
-	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/controller/link"
 )
 
 // facts is all that a verdict on a remote depends on.
 type facts struct {
-	access    error // why it is not known how to reach it
-	unhealthy error // why it is not to be used
-	probed    probe
-	health    cluster.Health
-	pinned    string // the UID in its status
-	local     string // the UID of the local cluster; empty: not known yet
-	holder    string // the RemoteCluster that is the same cluster and goes first; empty: none
+	link.State
+	pinned string // the UID in its status
+	local  string // the UID of the local cluster; empty: not known yet
+	holder string // the RemoteCluster that is the same cluster and goes first; empty: none
 }
 
 // verdict is what becomes of a remote.
@@ -40,14 +36,11 @@ type verdict struct {
 // there waits by itself.
 func judge(f facts) verdict {
 	known := f.pinned != ""
-	uid := f.probed.uid
+	if reason, message := f.Barred(); reason != "" {
+		return verdict{usable: known && reason == v1alpha1.ReasonConnecting, reason: reason, message: message}
+	}
+	uid := f.Probe.UID
 	switch {
-	case errors.Is(f.access, errNotSeen):
-		return verdict{usable: known, reason: v1alpha1.ReasonConnecting, message: "How it is reached was not read yet"}
-	case f.access != nil:
-		return verdict{reason: v1alpha1.ReasonAccess, message: f.access.Error()}
-	case f.unhealthy != nil:
-		return verdict{reason: v1alpha1.ReasonUnhealthy, message: f.unhealthy.Error()}
 	case uid != "" && uid == f.local:
 		return verdict{grave: true, reason: v1alpha1.ReasonSameCluster, message: "This is the cluster that Isthmus runs in"}
 	case uid != "" && known && uid != f.pinned:
@@ -55,30 +48,15 @@ func judge(f facts) verdict {
 			"If this is meant to be another cluster, delete this RemoteCluster and create it anew", metav1.NamespaceSystem, uid, f.pinned)}
 	case f.holder != "":
 		return verdict{grave: true, reason: v1alpha1.ReasonSameCluster, message: fmt.Sprintf("This is the same cluster as RemoteCluster %q, which is older: delete one of them", f.holder)}
-	case f.health.Err != nil:
-		return verdict{usable: known, reason: reasonOf(f.health.Err), message: f.health.Err.Error()}
-	case f.probed.err != nil:
-		return verdict{usable: known, reason: reasonOf(f.probed.err), message: f.probed.err.Error()}
-	case f.probed.at.IsZero():
-		return verdict{usable: known, reason: v1alpha1.ReasonConnecting, message: "It was not asked yet who it is"}
-	case f.local == "":
-		return verdict{usable: known, reason: v1alpha1.ReasonConnecting, message: "It is not known yet which cluster the local one is"}
+	}
+	reason, message := f.Away()
+	if reason == "" && f.local == "" {
+		reason, message = v1alpha1.ReasonConnecting, "It is not known yet which cluster the local one is"
+	}
+	if reason != "" {
+		return verdict{usable: known, reason: reason, message: message}
 	}
 	return verdict{usable: known, reached: true, reason: v1alpha1.ReasonReached, message: "It answers, with the credential that we have", pin: uid}
-}
-
-// reasonOf returns the reason of Reachable for a failed request.
-func reasonOf(err error) string {
-	switch reason := cluster.Reason(err); reason {
-	case cluster.ReasonRefused:
-		return v1alpha1.ReasonRefused
-	case cluster.ReasonCertificateExpired:
-		return v1alpha1.ReasonTLS
-	case "":
-		return v1alpha1.ReasonUnknown
-	default:
-		return reason
-	}
 }
 
 // reachable returns the condition of a verdict.
@@ -103,12 +81,12 @@ func shorten(message string) string {
 }
 
 // kindsServed returns the condition of what a remote was found to serve of what is to cross.
-func kindsServed(kinds []schema.GroupVersionResource, p probe, generation int64) metav1.Condition {
+func kindsServed(kinds []schema.GroupVersionResource, said answers, generation int64) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionKindsServed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAllServed,
 		Message: "It serves all kinds that are to cross", ObservedGeneration: generation}
 	var missing []string
 	for _, kind := range kinds {
-		served, known := p.served[kind]
+		served, known := said.served[kind]
 		if !known {
 			c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "It was not asked yet what it serves"
 			return c

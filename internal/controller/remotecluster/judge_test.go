@@ -13,10 +13,11 @@ import (
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/controller/link"
 )
 
 func TestJudge(t *testing.T) {
-	asked := probe{at: time.Now(), uid: "p"}
+	asked := link.Probe{At: time.Now(), UID: "p"}
 	away := cluster.Health{Since: time.Now(), Err: errors.New("away")}
 	for name, tc := range map[string]struct {
 		facts                  facts
@@ -24,22 +25,22 @@ func TestJudge(t *testing.T) {
 		usable, reached, grave bool
 		pin                    string
 	}{
-		"access not read yet":       {facts{access: errNotSeen}, v1alpha1.ReasonConnecting, false, false, false, ""},
-		"the same after a restart":  {facts{access: errNotSeen, pinned: "p"}, v1alpha1.ReasonConnecting, true, false, false, ""},
-		"no access":                 {facts{access: errors.New("x"), pinned: "p", probed: asked}, v1alpha1.ReasonAccess, false, false, false, ""},
-		"unhealthy":                 {facts{unhealthy: errors.New("x"), pinned: "p", probed: asked}, v1alpha1.ReasonUnhealthy, false, false, false, ""},
-		"the local one":             {facts{probed: asked, local: "p"}, v1alpha1.ReasonSameCluster, false, false, true, ""},
-		"another one":               {facts{probed: asked, local: "l", pinned: "q"}, v1alpha1.ReasonReplaced, false, false, true, ""},
-		"another one, now away":     {facts{probed: asked, local: "l", pinned: "q", health: away}, v1alpha1.ReasonReplaced, false, false, true, ""},
-		"taken":                     {facts{probed: asked, local: "l", holder: "h"}, v1alpha1.ReasonSameCluster, false, false, true, ""},
-		"taken, though it was ours": {facts{probed: asked, local: "l", pinned: "p", holder: "h"}, v1alpha1.ReasonSameCluster, false, false, true, ""},
-		"away, known":               {facts{probed: asked, local: "l", pinned: "p", health: away}, v1alpha1.ReasonUnknown, true, false, false, ""},
-		"away, never known":         {facts{probed: probe{at: time.Now(), err: away.Err}, local: "l", health: away}, v1alpha1.ReasonUnknown, false, false, false, ""},
-		"not allowed to say":        {facts{probed: probe{at: time.Now(), err: errors.New("x")}, local: "l", health: cluster.Health{Reached: true}}, v1alpha1.ReasonUnknown, false, false, false, ""},
+		"access not read yet":       {facts{State: link.State{Access: link.ErrNotRead}}, v1alpha1.ReasonConnecting, false, false, false, ""},
+		"the same after a restart":  {facts{State: link.State{Access: link.ErrNotRead}, pinned: "p"}, v1alpha1.ReasonConnecting, true, false, false, ""},
+		"no access":                 {facts{State: link.State{Access: errors.New("x"), Probe: asked}, pinned: "p"}, v1alpha1.ReasonAccess, false, false, false, ""},
+		"unhealthy":                 {facts{State: link.State{Unhealthy: errors.New("x"), Probe: asked}, pinned: "p"}, v1alpha1.ReasonUnhealthy, false, false, false, ""},
+		"the local one":             {facts{State: link.State{Probe: asked}, local: "p"}, v1alpha1.ReasonSameCluster, false, false, true, ""},
+		"another one":               {facts{State: link.State{Probe: asked}, local: "l", pinned: "q"}, v1alpha1.ReasonReplaced, false, false, true, ""},
+		"another one, now away":     {facts{State: link.State{Probe: asked, Health: away}, local: "l", pinned: "q"}, v1alpha1.ReasonReplaced, false, false, true, ""},
+		"taken":                     {facts{State: link.State{Probe: asked}, local: "l", holder: "h"}, v1alpha1.ReasonSameCluster, false, false, true, ""},
+		"taken, though it was ours": {facts{State: link.State{Probe: asked}, local: "l", pinned: "p", holder: "h"}, v1alpha1.ReasonSameCluster, false, false, true, ""},
+		"away, known":               {facts{State: link.State{Probe: asked, Health: away}, local: "l", pinned: "p"}, v1alpha1.ReasonUnknown, true, false, false, ""},
+		"away, never known":         {facts{State: link.State{Probe: link.Probe{At: time.Now(), Err: away.Err}, Health: away}, local: "l"}, v1alpha1.ReasonUnknown, false, false, false, ""},
+		"not allowed to say":        {facts{State: link.State{Probe: link.Probe{At: time.Now(), Err: errors.New("x")}, Health: cluster.Health{Reached: true}}, local: "l"}, v1alpha1.ReasonUnknown, false, false, false, ""},
 		"not asked yet":             {facts{local: "l", pinned: "p"}, v1alpha1.ReasonConnecting, true, false, false, ""},
-		"local not known yet":       {facts{probed: asked}, v1alpha1.ReasonConnecting, false, false, false, ""},
-		"reached first":             {facts{probed: asked, local: "l"}, v1alpha1.ReasonReached, false, true, false, "p"},
-		"reached":                   {facts{probed: asked, local: "l", pinned: "p"}, v1alpha1.ReasonReached, true, true, false, "p"},
+		"local not known yet":       {facts{State: link.State{Probe: asked}}, v1alpha1.ReasonConnecting, false, false, false, ""},
+		"reached first":             {facts{State: link.State{Probe: asked}, local: "l"}, v1alpha1.ReasonReached, false, true, false, "p"},
+		"reached":                   {facts{State: link.State{Probe: asked}, local: "l", pinned: "p"}, v1alpha1.ReasonReached, true, true, false, "p"},
 	} {
 		v := judge(tc.facts)
 		if v.reason != tc.reason || v.usable != tc.usable || v.reached != tc.reached || v.grave != tc.grave || v.pin != tc.pin || v.message == "" {
@@ -101,7 +102,7 @@ func TestKindsServed(t *testing.T) {
 		{kinds, map[schema.GroupVersionResource]bool{a: true, b: true}, v1alpha1.ReasonAllServed, "It serves all kinds that are to cross"},
 		{kinds, map[schema.GroupVersionResource]bool{a: false, b: false}, v1alpha1.ReasonNotServed, "It does not serve as.x.io (v1), bs (v1); they cross as soon as it does"},
 	} {
-		if c := kindsServed(tc.kinds, probe{served: tc.served}, 3); c.Reason != tc.reason || c.Message != tc.message || c.ObservedGeneration != 3 {
+		if c := kindsServed(tc.kinds, answers{served: tc.served}, 3); c.Reason != tc.reason || c.Message != tc.message || c.ObservedGeneration != 3 {
 			t.Errorf("%+v", c)
 		}
 	}

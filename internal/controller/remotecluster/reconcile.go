@@ -1,6 +1,7 @@
 package remotecluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -67,67 +69,60 @@ func (r *Remotes) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 }
 
 // look makes the link of a RemoteCluster follow what the spec says, and returns what is known.
-func (r *Remotes) look(rc *v1alpha1.RemoteCluster) (*link, facts) {
+func (r *Remotes) look(rc *v1alpha1.RemoteCluster) (*remote, facts) {
 	kinds := r.kinds(rc.Name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.links[rc.Name]
+	l := r.remotes[rc.Name]
 	if l == nil {
-		l = r.newLink(rc.Name)
-		r.links[rc.Name] = l
+		l = &remote{survey: survey{every: r.timing.kinds}}
+		l.Link = r.links.Add(rc.Name, &l.survey)
+		r.remotes[rc.Name] = l
 	}
-	if rc.Spec.Access.ClusterProfileRef == nil || r.profiles.asked {
-		l.follow(originOf(rc, r.o.Namespace, r.profiles.resource))
+	l.Follow(originOf(rc, r.o.Namespace))
+	f := facts{State: l.State(), pinned: rc.Status.ClusterUID, local: r.localUID}
+	if l.survey.want(kinds) {
+		l.Ask()
 	}
-	f := facts{pinned: rc.Status.ClusterUID, local: r.localUID}
-	l.mu.Lock()
-	_, f.unhealthy, f.access = l.origin.config(l.seen, r.o.Providers)
-	if f.access == nil && l.client == nil {
-		f.access = errNotSeen // it is about to be connected
-		if l.broken != nil {
-			f.access = fmt.Errorf("%s: %w", l.origin, l.broken)
-		}
-	}
-	f.probed = l.probed
-	if l.client != nil {
-		f.health = l.client.Health()
-	}
-	l.want(kinds)
-	l.mu.Unlock()
 
-	mine := claim{uid: f.pinned, created: rc.CreationTimestamp.Time, name: rc.Name}
-	if mine.uid == "" {
-		mine.uid = f.probed.uid
-	}
+	mine := claim{uid: cmp.Or(f.pinned, f.Probe.UID), created: rc.CreationTimestamp.Time, name: rc.Name}
 	if l.claim != mine {
 		l.claim = mine
 		r.recheck("")
 	}
-	claims := make([]claim, 0, len(r.links))
-	for _, each := range r.links {
+	claims := make([]claim, 0, len(r.remotes))
+	for _, each := range r.remotes {
 		claims = append(claims, each.claim)
 	}
 	f.holder = mine.holder(claims)
 	return l, f
 }
 
+// kinds returns what is to cross to or from a remote.
+func (r *Remotes) kinds(name string) []schema.GroupVersionResource {
+	if r.o.Kinds == nil {
+		return nil
+	}
+	return r.o.Kinds(name)
+}
+
 // forget ends the link of a RemoteCluster that is gone.
 func (r *Remotes) forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.links[name]
+	l := r.remotes[name]
 	if l == nil {
 		return
 	}
-	l.stop()
-	delete(r.links, name)
+	l.Close()
+	delete(r.remotes, name)
 	r.o.Metrics.RemoveReachable(name)
 	r.recheck("") // another one may have been waiting for the cluster
 	r.publish()
 }
 
 // tell writes the status, if it is another one than it was, and returns when to look again.
-func (r *Remotes) tell(ctx context.Context, rc *v1alpha1.RemoteCluster, l *link, f facts, v verdict) (time.Duration, error) {
+func (r *Remotes) tell(ctx context.Context, rc *v1alpha1.RemoteCluster, l *remote, f facts, v verdict) (time.Duration, error) {
 	old := rc.DeepCopy()
 	now := time.Now()
 	next := v.reachable(rc.Generation)
@@ -138,20 +133,19 @@ func (r *Remotes) tell(ctx context.Context, rc *v1alpha1.RemoteCluster, l *link,
 	}
 	told, wait := settle(shown, next, l.since(next, now), now, grace)
 	meta.SetStatusCondition(&rc.Status.Conditions, told)
+	said := l.survey.answers()
 	if v.reached || meta.FindStatusCondition(rc.Status.Conditions, v1alpha1.ConditionKindsServed) == nil {
-		meta.SetStatusCondition(&rc.Status.Conditions, kindsServed(r.kinds(rc.Name), f.probed, rc.Generation))
+		meta.SetStatusCondition(&rc.Status.Conditions, kindsServed(r.kinds(rc.Name), said, rc.Generation))
 	}
 	if v.pin != "" {
 		rc.Status.ClusterUID = v.pin
 	}
 	if v.reached {
-		rc.Status.KubernetesVersion, rc.Status.Consent = f.probed.version, f.probed.consent
+		rc.Status.KubernetesVersion, rc.Status.Consent = said.version, said.consent
 	}
-	l.mu.Lock()
-	if l.client != nil {
-		rc.Status.Server = l.client.Server()
+	if f.Client != nil {
+		rc.Status.Server = f.Client.Server()
 	}
-	l.mu.Unlock()
 	if equality.Semantic.DeepEqual(old.Status, rc.Status) {
 		return wait, nil
 	}
@@ -165,7 +159,7 @@ func (r *Remotes) tell(ctx context.Context, rc *v1alpha1.RemoteCluster, l *link,
 }
 
 // since returns when a condition was found first, of those that followed one another without a break.
-func (l *link) since(c metav1.Condition, now time.Time) time.Time {
+func (l *remote) since(c metav1.Condition, now time.Time) time.Time {
 	if l.found.Status != c.Status || l.found.Reason != c.Reason || l.foundAt.IsZero() {
 		l.found, l.foundAt = c, now
 	}
@@ -185,10 +179,8 @@ func reference(rc *v1alpha1.RemoteCluster) corev1.ObjectReference {
 }
 
 // record keeps what All returns.
-func (r *Remotes) record(rc *v1alpha1.RemoteCluster, l *link, v verdict) {
-	l.mu.Lock()
-	conn := l.client
-	l.mu.Unlock()
+func (r *Remotes) record(rc *v1alpha1.RemoteCluster, l *remote, v verdict) {
+	conn := l.State().Client
 	shown := meta.FindStatusCondition(rc.Status.Conditions, v1alpha1.ConditionReachable)
 	remote := Remote{
 		Name: rc.Name, Labels: rc.Labels, UID: rc.Status.ClusterUID, Cluster: conn,
@@ -201,10 +193,10 @@ func (r *Remotes) record(rc *v1alpha1.RemoteCluster, l *link, v verdict) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.links[rc.Name] != l {
+	if r.remotes[rc.Name] != l {
 		return
 	}
-	l.remote = remote
+	l.now = remote
 	r.o.Metrics.SetReachable(rc.Name, remote.Reached)
 	r.publish()
 }

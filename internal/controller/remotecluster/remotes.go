@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -24,6 +25,7 @@ import (
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/cluster/access"
+	"isthmus.dev/isthmus/internal/controller/link"
 	"isthmus.dev/isthmus/internal/observe"
 )
 
@@ -84,26 +86,33 @@ type Remotes struct {
 	timing timing
 	client client.Client
 
-	ctx  context.Context // of the links; ends with the manager
-	stop context.CancelFunc
-	ends sync.WaitGroup
+	links *link.Links
 
 	mu       sync.Mutex
 	queue    workqueue.TypedInterface[reconcile.Request]
-	links    map[string]*link
+	remotes  map[string]*remote
 	localUID string
 	told     []Remote // what Changed was called for last
-	profiles profiles
 	changed  chan struct{}
+}
+
+// remote is a RemoteCluster that there is.
+type remote struct {
+	*link.Link
+	survey survey
+
+	// Of the reconciler, under Remotes.mu:
+	now   Remote // what All returns
+	claim claim
+
+	// Of the reconciler alone: the condition that was found last, and when it was found first.
+	found   metav1.Condition
+	foundAt time.Time
 }
 
 // timing holds how long things may take.
 type timing struct {
-	// answer is how long a remote has for an answer to a probe, and idle how long nothing may be heard of it before it is
-	// probed.
-	answer, idle time.Duration
-	// retryFirst and retryMost bound the time between the probes of a remote that is not reached.
-	retryFirst, retryMost time.Duration
+	link.Timing
 	// grace is how long a change for the worse has to last before it is told.
 	grace time.Duration
 	// kinds is how often a remote is asked what it serves, when nothing tells of a change.
@@ -112,20 +121,19 @@ type timing struct {
 	draining time.Duration
 }
 
-var usual = timing{
-	answer: 10 * time.Second, idle: 30 * time.Second, retryFirst: time.Second, retryMost: 15 * time.Second,
-	grace: 5 * time.Second, kinds: 5 * time.Minute, draining: 10 * time.Second,
-}
+var usual = timing{Timing: link.Usual, grace: 5 * time.Second, kinds: 5 * time.Minute, draining: 10 * time.Second}
 
 // New returns Remotes that does nothing before its manager runs.
 func New(o Options) *Remotes {
-	ctx, stop := context.WithCancel(context.Background())
-	return &Remotes{o: o, timing: usual, ctx: ctx, stop: stop, links: map[string]*link{}, changed: make(chan struct{}, 1)}
+	return &Remotes{o: o, timing: usual, remotes: map[string]*remote{}, changed: make(chan struct{}, 1)}
 }
 
 // SetupWithManager makes a manager run r, once. The manager's scheme knows the types of api/v1alpha1.
 func (r *Remotes) SetupWithManager(mgr ctrl.Manager) error {
 	r.client = mgr.GetClient()
+	options := r.o.links(r.timing.Timing)
+	options.Found = r.Recheck
+	r.links = link.New(options)
 	if err := mgr.Add(manager.RunnableFunc(r.run)); err != nil {
 		return fmt.Errorf("setting up the connections to remotes: %w", err)
 	}
@@ -147,17 +155,18 @@ func (r *Remotes) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
+// links returns how links are made.
+func (o Options) links(t link.Timing) link.Options {
+	return link.Options{Local: o.Local, Providers: o.Providers, UserAgent: o.UserAgent, Gate: o.Gate, Logger: o.Logger, Timing: t}
+}
+
 // run does what is to be done beside reconciling, until ctx ends; then it ends all links.
 func (r *Remotes) run(ctx context.Context) error {
-	r.ends.Go(r.learnLocalUID)
-	r.ends.Go(r.tellChanges)
-	r.ends.Go(r.watchProfileKind)
-	r.ends.Go(r.watchProviders)
-	<-ctx.Done()
-	r.mu.Lock()
-	r.stop() // no link begins any more
-	r.mu.Unlock()
-	r.ends.Wait()
+	var tasks sync.WaitGroup
+	tasks.Go(func() { r.learnLocalUID(ctx) })
+	tasks.Go(func() { r.tellChanges(ctx) })
+	r.links.Run(ctx)
+	tasks.Wait()
 	return nil
 }
 
@@ -169,10 +178,10 @@ func (r *Remotes) All() []Remote {
 }
 
 func (r *Remotes) all() []Remote {
-	remotes := make([]Remote, 0, len(r.links))
-	for _, l := range r.links {
-		if l.remote.Name != "" {
-			remotes = append(remotes, l.remote)
+	remotes := make([]Remote, 0, len(r.remotes))
+	for _, each := range r.remotes {
+		if each.now.Name != "" {
+			remotes = append(remotes, each.now)
 		}
 	}
 	slices.SortFunc(remotes, func(a, b Remote) int { return cmp.Compare(a.Name, b.Name) })
@@ -193,7 +202,7 @@ func (r *Remotes) recheck(name string) {
 	if r.queue == nil {
 		return // all are looked at when the manager starts
 	}
-	for each := range r.links {
+	for each := range r.remotes {
 		if name == "" || name == each {
 			r.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: each}})
 		}
@@ -213,10 +222,10 @@ func (r *Remotes) publish() {
 	}
 }
 
-func (r *Remotes) tellChanges() {
+func (r *Remotes) tellChanges(ctx context.Context) {
 	for {
 		select {
-		case <-r.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-r.changed:
 			if r.o.Changed != nil {
@@ -227,9 +236,9 @@ func (r *Remotes) tellChanges() {
 }
 
 // learnLocalUID finds out which cluster the local one is, so that no remote is it.
-func (r *Remotes) learnLocalUID() {
+func (r *Remotes) learnLocalUID(ctx context.Context) {
 	for {
-		uid, err := r.o.Local.UID(r.ctx)
+		uid, err := r.o.Local.UID(ctx)
 		if err == nil {
 			r.mu.Lock()
 			r.localUID = uid
@@ -237,18 +246,10 @@ func (r *Remotes) learnLocalUID() {
 			r.mu.Unlock()
 			return
 		}
-		if !sleep(r.ctx, r.timing.retryFirst) {
+		select {
+		case <-ctx.Done():
 			return
+		case <-time.After(r.timing.RetryFirst):
 		}
-	}
-}
-
-// sleep returns false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }

@@ -73,7 +73,7 @@ func TestOneClusterTwice(t *testing.T) {
 
 // F1: a remote that hangs delays neither another one's connection nor what is told of it.
 func TestF1_HangingRemoteDelaysNoOther(t *testing.T) {
-	e := newEnv(t, func(t *timing) { t.answer = patience }) // it never answers
+	e := newEnv(t, func(t *timing) { t.Answer = patience }) // it never answers
 	p := newProxy(t, controlplane.Shared(t, "paris"))
 	p.hang()
 	e.secret("hanging", e.consumer(controlplane.Shared(t, "paris"), "hanging").kubeconfig(server(p.url())))
