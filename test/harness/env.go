@@ -90,10 +90,15 @@ func NewOwn(t testing.TB, options controlplane.Options) *Env {
 
 var notLabel = regexp.MustCompile(`[^a-z0-9]+`)
 
-func newEnv(t testing.TB, local, remote *controlplane.Cluster) *Env {
+// testID returns a DNS label that no other test of the process has.
+func testID(t testing.TB) string {
 	name := strings.Trim(notLabel.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-"), "-")
+	return fmt.Sprintf("t%d-%s", counter.Add(1), strings.Trim(name[:min(len(name), 24)], "-"))
+}
+
+func newEnv(t testing.TB, local, remote *controlplane.Cluster) *Env {
 	e := &Env{
-		T: t, ID: fmt.Sprintf("t%d-%s", counter.Add(1), strings.Trim(name[:min(len(name), 24)], "-")),
+		T: t, ID: testID(t),
 		dir: t.TempDir(), began: time.Now(), crosses: map[string]ways{}, holds: map[string][]string{}, adopted: map[string]bool{},
 	}
 	e.hold = boundary.Identity{Home: e.ID, Instance: e.ID}.Finalizer(remoteID)

@@ -319,38 +319,6 @@ func (m *Member) May(user, verb, resource, namespace string) bool {
 	return answer.Status.Allowed
 }
 
-// StopAPIServer makes the cluster unreachable; StartAPIServer brings it back.
-func (m *Member) StopAPIServer(t testing.TB) {
-	t.Helper()
-	if err := m.Kill(controlplane.APIServer); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// StartAPIServer undoes StopAPIServer.
-func (m *Member) StartAPIServer(t testing.TB) {
-	t.Helper()
-	if err := m.Restart(t.Context(), controlplane.APIServer); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// PauseAPIServer makes the cluster hang; ResumeAPIServer lets it go on.
-func (m *Member) PauseAPIServer(t testing.TB) {
-	t.Helper()
-	if err := m.Pause(controlplane.APIServer); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// ResumeAPIServer undoes PauseAPIServer.
-func (m *Member) ResumeAPIServer(t testing.TB) {
-	t.Helper()
-	if err := m.Resume(controlplane.APIServer); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TokenKubeconfig returns a kubeconfig with a token of the service account that has a consumer's name, which is made if
 // need be.
 func (m *Member) TokenKubeconfig(consumer string) string {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
@@ -19,23 +20,33 @@ type Proxy struct {
 	// Kubeconfig is this test's user's, with the proxy's address.
 	Kubeconfig string
 
-	env   *Env
+	t     testing.TB
 	proxy *toxiproxy.Proxy
 }
+
+// newProxy puts a proxy in front of a cluster, which lets all through until the test's end.
+func newProxy(t testing.TB, side *Side) *Proxy {
+	t.Helper()
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	p := &Proxy{t: t, proxy: toxiproxy.NewProxy(server, side.Name(), "127.0.0.1:0", strings.TrimPrefix(side.URL(), "https://"))}
+	p.Mend()
+	t.Cleanup(p.Cut)
+	return p
+}
+
+// URL is where the proxy listens, as an API server's address.
+func (p *Proxy) URL() string { return "https://" + p.proxy.Listen }
 
 // Proxy puts a proxy in front of a side.
 func (e *Env) Proxy(side *Side) *Proxy {
 	e.T.Helper()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	p := &Proxy{env: e, proxy: toxiproxy.NewProxy(server, side.Name(), "127.0.0.1:0", strings.TrimPrefix(side.URL(), "https://"))}
-	p.Mend()
-	e.T.Cleanup(p.Cut)
+	p := newProxy(e.T, side)
 	p.Kubeconfig = e.CopyKubeconfig(side)
 	content, err := os.ReadFile(p.Kubeconfig)
 	if err != nil {
 		e.T.Fatal(err)
 	}
-	proxied := strings.ReplaceAll(string(content), side.URL(), "https://"+p.proxy.Listen)
+	proxied := strings.ReplaceAll(string(content), side.URL(), p.URL())
 	if err := os.WriteFile(p.Kubeconfig, []byte(proxied), 0o600); err != nil {
 		e.T.Fatal(err)
 	}
@@ -47,34 +58,34 @@ func (p *Proxy) Cut() { p.proxy.Stop() }
 
 // Mend lets connections through again.
 func (p *Proxy) Mend() {
-	p.env.T.Helper()
+	p.t.Helper()
 	if err := p.proxy.Start(); err != nil {
-		p.env.T.Fatalf("proxy: %v", err)
+		p.t.Fatalf("proxy: %v", err)
 	}
 }
 
 // LoseAnswers lets requests through and swallows what is answered, until Answer.
 func (p *Proxy) LoseAnswers() {
-	p.env.T.Helper()
+	p.t.Helper()
 	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(`{"name": "lost", "type": "timeout", "stream": "downstream", "attributes": {"timeout": 0}}`)); err != nil {
-		p.env.T.Fatalf("proxy: %v", err)
+		p.t.Fatalf("proxy: %v", err)
 	}
 }
 
 // Answer ends LoseAnswers, and with it the connections on which answers were lost.
 func (p *Proxy) Answer() {
-	p.env.T.Helper()
+	p.t.Helper()
 	if err := p.proxy.Toxics.RemoveToxic(context.Background(), "lost"); err != nil {
-		p.env.T.Fatalf("proxy: %v", err)
+		p.t.Fatalf("proxy: %v", err)
 	}
 }
 
 // Delay makes everything that the cluster says arrive later, from now on; what it is told arrives at once.
 func (p *Proxy) Delay(by time.Duration) {
-	p.env.T.Helper()
+	p.t.Helper()
 	toxic := fmt.Sprintf(`{"name": "late", "type": "latency", "stream": "downstream", "attributes": {"latency": %d}}`, by.Milliseconds())
 	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
-		p.env.T.Fatalf("proxy: %v", err)
+		p.t.Fatalf("proxy: %v", err)
 	}
 }
 

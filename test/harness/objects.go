@@ -1,0 +1,122 @@
+//go:build unix
+
+package harness
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+)
+
+// Objects are all that a cluster has: every object of every kind that can be listed, by "Kind.group namespace/name".
+type Objects map[string]Thing
+
+// Thing is one of them.
+type Thing struct {
+	UID types.UID
+	// Content is a hash of all but status and what the server counts.
+	Content string
+	Object  *unstructured.Unstructured
+}
+
+// leftOut are kinds that come and change by themselves, or show what other kinds show.
+var leftOut = map[string]bool{"Event": true, "Lease": true, "ComponentStatus": true, "Endpoints": true}
+
+// fixture is a label on what tests make for themselves, as rights, which is left out, too.
+const fixture = "isthmus.test/fixture"
+
+// AllObjects reads the whole API of a cluster, but for what is left out.
+func (s *Side) AllObjects() Objects {
+	s.t.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(s.Config())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	// Groups that are not served any more are an error beside the rest.
+	groups, err := client.ServerPreferredResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		s.t.Fatalf("discovery on %s: %v", s.Name(), err)
+	}
+	all := Objects{}
+	for _, group := range groups {
+		version, err := schema.ParseGroupVersion(group.GroupVersion)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, resource := range group.APIResources {
+			if !slices.Contains(resource.Verbs, "list") || leftOut[resource.Kind] {
+				continue
+			}
+			list, err := s.dyn.Resource(version.WithResource(resource.Name)).List(context.Background(), metav1.ListOptions{LabelSelector: "!" + fixture})
+			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+				continue
+			}
+			if err != nil {
+				s.t.Fatalf("list %s on %s: %v", resource.Name, s.Name(), err)
+			}
+			for i := range list.Items {
+				o := &list.Items[i]
+				all[strings.TrimSuffix(resource.Kind+"."+version.Group, ".")+" "+strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")] = Thing{o.GetUID(), content(o), o}
+			}
+		}
+	}
+	return all
+}
+
+func content(o *unstructured.Unstructured) string {
+	o = o.DeepCopy()
+	delete(o.Object, "status")
+	for _, field := range []string{"resourceVersion", "managedFields", "generation"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	text, _ := json.Marshal(o.Object)
+	return fmt.Sprintf("%x", sha256.Sum256(text))
+}
+
+// byItself are objects that are in each namespace without anybody's doing.
+func byItself(key string) bool {
+	return strings.HasPrefix(key, "ConfigMap ") && strings.HasSuffix(key, "/kube-root-ca.crt") || strings.HasPrefix(key, "ServiceAccount ") && strings.HasSuffix(key, "/default")
+}
+
+// Since says how a cluster differs from what it was before: what came, what went, what is another object now, and what
+// changed. Isthmus's own namespace, which it makes and leaves, is no difference.
+func (after Objects) Since(before Objects) (differences []string) {
+	for key, thing := range after {
+		was, known := before[key]
+		switch {
+		case byItself(key), key == "Namespace "+IsthmusNamespace:
+		case !known:
+			differences = append(differences, "new: "+key)
+		case was.UID != thing.UID:
+			differences = append(differences, "another one than before: "+key)
+		case was.Content != thing.Content:
+			differences = append(differences, "changed: "+key)
+		}
+	}
+	for key := range before {
+		if _, still := after[key]; !still && !byItself(key) {
+			differences = append(differences, "gone: "+key)
+		}
+	}
+	slices.Sort(differences)
+	return differences
+}
+
+// SameAs returns nil when a cluster has what it had, and an error that says the differences otherwise.
+func (s *Side) SameAs(before Objects) error {
+	s.t.Helper()
+	if differences := s.AllObjects().Since(before); len(differences) > 0 {
+		return fmt.Errorf("%s is not what it was:\n  %s", s.Name(), strings.Join(differences, "\n  "))
+	}
+	return nil
+}
