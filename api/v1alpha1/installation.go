@@ -18,6 +18,54 @@ const (
 // ConditionReachable of a RemoteCluster.
 const ReasonProfileMissing = "ProfileMissing"
 
+// The reasons of Applied, and of Ready where nothing else is in the way.
+const (
+	// ReasonApplied: everything is there as the manifests say.
+	ReasonApplied = "Applied"
+	// ReasonLooking: it is not known yet what is on the cluster.
+	ReasonLooking = "Looking"
+	// ReasonTargetNotResolved: the cluster can't be asked, so that nothing is known of what is there.
+	ReasonTargetNotResolved = "TargetClusterNotResolved"
+	// ReasonManifestsMissing: a ConfigMap, a Secret or a key that has manifests does not exist. Nothing is removed because of that.
+	ReasonManifestsMissing = "ManifestsMissing"
+	// ReasonManifestsInvalid: the manifests can't be understood.
+	ReasonManifestsInvalid = "ManifestsInvalid"
+	// ReasonLockHeld: another Installation, maybe of another hub, has the component on this cluster.
+	ReasonLockHeld = "LockHeld"
+	// ReasonLockLost: the component was this Installation's, and is another one's now, or was released by hand.
+	ReasonLockLost = "LockLost"
+	// ReasonObjectsExist: something of these names is there already, and not ours.
+	ReasonObjectsExist = "ObjectsExist"
+	// ReasonWaiting: something has to be established, available or gone before it goes on.
+	ReasonWaiting = "Waiting"
+	// ReasonApplyFailed: the cluster refused something, or did not answer.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonContention: another writer undoes what is written.
+	ReasonContention = "Contention"
+)
+
+// The reasons of Available.
+const (
+	// ReasonAvailable: all that was installed is up.
+	ReasonAvailable = "Available"
+	// ReasonProgressing: something is not up yet.
+	ReasonProgressing = "Progressing"
+	// ReasonFailed: something will not come up as it is.
+	ReasonFailed = "Failed"
+	// ReasonNotApplied: not everything is there.
+	ReasonNotApplied = "NotApplied"
+)
+
+// The reasons of Ready beside those of the other conditions.
+const (
+	// ReasonReady: it is known where it goes, all is there, and all is up.
+	ReasonReady = "Ready"
+	// ReasonUninstalling: it is being deleted, and so is what was installed.
+	ReasonUninstalling = "Uninstalling"
+	// ReasonInstancesLeft: it is being deleted with its CustomResourceDefinitions, of which others have objects.
+	ReasonInstancesLeft = "InstancesLeft"
+)
+
 // InstallationFinalizer keeps an Installation until nothing of it is left on its cluster, or ReleaseAnnotation lets it go.
 const InstallationFinalizer = "isthmus.dev/installation"
 
@@ -27,6 +75,9 @@ const InstallationAnnotation = "isthmus.dev/installation"
 
 // InstalledByLabel on an installed object is the hub's cluster ID. Watches select on it.
 const InstalledByLabel = "isthmus.dev/installed-by"
+
+// InstalledContentAnnotation on an installed object is a hash of what was applied.
+const InstalledContentAnnotation = "isthmus.dev/installed-content"
 
 // NamespaceDeletion says what becomes of a namespace when nothing of the Installation is left in it.
 //

@@ -14,12 +14,7 @@ import (
 
 // appliedSet returns the paths that our Apply entry in managedFields owns; ok is false when there is no such entry.
 func appliedSet(twin *unstructured.Unstructured) (*fieldpath.Set, bool) {
-	for _, entry := range managedFields(twin) {
-		if entry.ours() {
-			return entry.set()
-		}
-	}
-	return nil, false
+	return AppliedBy(twin, FieldManager)
 }
 
 // othersSet returns the paths that other managers own, beside the status.
@@ -82,6 +77,26 @@ func (e managedEntry) set() (*fieldpath.Set, bool) {
 	return set, set.FromJSON(bytes.NewReader(encoded)) == nil
 }
 
+// Lacking returns the first place of an apply body that the Apply entry of manager does not hold on an object: somebody
+// changed or removed it, or it was never applied (O4). Labels and annotations must be in the body. Values are not compared.
+func Lacking(body map[string]any, object *unstructured.Unstructured, manager string) (path string, lacking bool) {
+	set, _ := AppliedBy(object, manager)
+	at, lacking := lacks(body, set, object)
+	return at.String(), lacking
+}
+
+// AppliedBy returns the paths that a manager owns by server-side apply, none where there is no such entry.
+func AppliedBy(object *unstructured.Unstructured, manager string) (owned *fieldpath.Set, any bool) {
+	for _, entry := range managedFields(object) {
+		if entry.appliedBy(manager) {
+			if set, ok := entry.set(); ok {
+				return set, true
+			}
+		}
+	}
+	return &fieldpath.Set{}, false
+}
+
 // lacks returns the first path of an apply body that our set does not hold: a place that somebody changed or removed
 // (O4). The server made the set from the schema: a map or list is one leaf there, or has an element for each field or
 // item, but for an empty list of the second sort, which leaves no trace. Where that is not enough, what others own
@@ -96,8 +111,8 @@ func lacks(body map[string]any, ours *fieldpath.Set, twin *unstructured.Unstruct
 			metadata := asObject(body["metadata"])
 			inner := child(ours, fieldElement("metadata"))
 			w.at = append(w.at, fieldElement("metadata"))
-			for _, k := range []string{"annotations", "finalizers", "labels"} {
-				if k == "finalizers" && metadata[k] == nil {
+			for _, k := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
+				if (k == "finalizers" || k == "ownerReferences") && metadata[k] == nil {
 					continue // not every body has some
 				}
 				if p, missing := w.field(metadata[k], k, inner, Path{{Field: "metadata"}}); missing {
