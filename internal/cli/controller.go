@@ -38,14 +38,16 @@ func newControllerCommand() *cobra.Command {
 		Short: "Carry what Crossings name between this cluster's offloaded namespaces and its RemoteClusters",
 		Long: `Carry what Crossings name between this cluster's offloaded namespaces and its RemoteClusters, as Kubernetes objects
 say: RemoteCluster, NamespaceOffloading, Crossing. With --controllers=tenancy, let other clusters have namespaces on
-this one, as Consumers say.
+this one, as Consumers say. With --controllers=installation, put the manifests of Installations on the clusters that
+ClusterProfiles name.
 
 It runs until it is told to stop (SIGINT, SIGTERM). What is missing or can't be reached is waited for, and told in the
 status of these objects.
 
 The cluster ID must stay the same over restarts: objects that were created under another one are not touched.`,
 		Example: `  isthmus controller --cluster-id consumer
-  isthmus controller --controllers tenancy`,
+  isthmus controller --controllers tenancy
+  isthmus controller --controllers installation --cluster-id hub --clusterprofile-provider-file providers.json`,
 		Args: cobra.NoArgs,
 		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			return o.run(ctx, cmd.ErrOrStderr())
@@ -55,7 +57,7 @@ The cluster ID must stay the same over restarts: objects that were created under
 	f.StringSliceVar(&o.controllers, "controllers", []string{controller.Reflection}, "what runs, of "+strings.Join(controller.All, ", "))
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the local cluster; empty: the cluster that isthmus runs in")
 	f.StringVar(&o.kubeContext, "context", "", "context in the kubeconfig; empty: its current one")
-	f.StringVar(&o.clusterID, "cluster-id", "", "name of the local cluster, a DNS label, the same for good (required for reflection)")
+	f.StringVar(&o.clusterID, "cluster-id", "", "name of the local cluster, a DNS label, the same for good (required for reflection and installation)")
 	f.StringVar(&o.instance, "instance", controllerInstance, "tells several isthmuses apart that serve one local cluster")
 	f.StringVar(&o.namespace, "namespace", "isthmus-system", "namespace on the local cluster in which isthmus keeps its ledgers and finds kubeconfigs")
 	f.StringVar(&o.logLevel, "log-level", "info", "how much is logged: error, warn, info, debug or trace")
@@ -74,12 +76,13 @@ func (o *controllerOptions) check() error {
 		}
 	}
 	labels := []label{{"--instance", o.instance}, {"--namespace", o.namespace}}
-	switch reflects := slices.Contains(o.controllers, controller.Reflection); {
+	named := slices.ContainsFunc(o.controllers, func(name string) bool { return name == controller.Reflection || name == controller.Installation })
+	switch {
 	case len(o.controllers) == 0:
 		return fmt.Errorf("--controllers: expected some of %s", strings.Join(controller.All, ", "))
-	case reflects && o.clusterID == "":
+	case named && o.clusterID == "":
 		return errors.New("--cluster-id: expected the local cluster's name, a DNS label that stays the same for good")
-	case reflects || o.clusterID != "":
+	case named || o.clusterID != "":
 		labels = append(labels, label{"--cluster-id", o.clusterID})
 	}
 	if err := checkLabels(labels); err != nil {

@@ -22,6 +22,7 @@ import (
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/cluster/access"
+	"isthmus.dev/isthmus/internal/controller/installation"
 	"isthmus.dev/isthmus/internal/controller/tenancy"
 	"isthmus.dev/isthmus/internal/leader"
 	"isthmus.dev/isthmus/internal/observe"
@@ -33,16 +34,18 @@ const (
 	Reflection = "reflection"
 	// Tenancy lets other clusters have namespaces on this one.
 	Tenancy = "tenancy"
+	// Installation puts manifests on the clusters that ClusterProfiles name.
+	Installation = "installation"
 )
 
 // All are the controllers there are.
-var All = []string{Reflection, Tenancy}
+var All = []string{Reflection, Tenancy, Installation}
 
 // Options are what a Controller runs with.
 type Options struct {
 	// Controllers are those that run.
 	Controllers []string
-	// ClusterID is the local cluster's name for good; only with Reflection. Instance tells several Isthmuses of it apart.
+	// ClusterID is the local cluster's name for good; only with Reflection and Installation. Instance tells several Isthmuses of it apart.
 	ClusterID, Instance string
 	// Namespace is our own on the local cluster: for ledgers, the Lease, and Secrets with kubeconfigs.
 	Namespace string
@@ -100,6 +103,18 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer stop()
 	if slices.Contains(c.Controllers, Tenancy) {
 		if err := tenancy.Setup(mgr, tenancy.Options{Namespace: c.Namespace, Logger: c.Logger}); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(c.Controllers, Installation) {
+		events := observe.NewEvents(c.Local.Clientset(), observe.Component, true)
+		events.LogTo(c.Logger)
+		defer events.Shutdown()
+		err := installation.New(installation.Options{
+			Hub: c.ClusterID, LocalUID: localUID, Local: c.Local, Providers: c.Providers, UserAgent: c.UserAgent, Gate: c.Gate,
+			Logger: c.Logger, Events: events,
+		}).SetupWithManager(mgr)
+		if err != nil {
 			return err
 		}
 	}

@@ -288,8 +288,7 @@ func (e *Env) auditTwin(r Request, ours map[string]bool) {
 			Preconditions struct{ UID, ResourceVersion string }
 		}
 		_ = json.Unmarshal(r.RequestObject, &options)
-		unread := []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable}
-		if len(r.RequestObject) == 0 && slices.Contains(unread, r.Code()) {
+		if len(r.RequestObject) == 0 && (r.Code() == http.StatusUnauthorized || r.Code() == http.StatusForbidden) {
 			return // refused before the server read what it says
 		}
 		if options.Preconditions.UID == "" || options.Preconditions.ResourceVersion == "" {

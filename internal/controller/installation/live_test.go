@@ -1,0 +1,90 @@
+//go:build unix
+
+package installation
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"isthmus.dev/isthmus/internal/install"
+)
+
+const shop = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: carts.%[1]s.example.io}
+spec:
+  group: %[1]s.example.io
+  scope: Namespaced
+  names: {plural: carts, singular: cart, kind: Cart, listKind: CartList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {color: red}
+---
+apiVersion: %[1]s.example.io/v1
+kind: Cart
+metadata: {name: first}
+spec: {size: 1}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: %[1]s-shop}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get]}]
+`
+
+// I4, I5, I6, I8: everything is owned, put back, and gone again.
+func TestI8_InstalledPutBackAndGone(t *testing.T) {
+	e := newEnv(t, "hub-a")
+	e.installs("shop", "shop", "", fmt.Sprintf(shop, "shop"))
+	e.stands("shop", "Ready", "True", "Ready")
+
+	anchor := e.there("v1/ConfigMap", "shop", install.AnchorName("shop"))
+	settings := e.there("v1/ConfigMap", "shop", "settings")
+	if owners := settings.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != anchor.GetUID() {
+		t.Errorf("the owners of what was installed are %v, expected the anchor", owners)
+	}
+	e.there("v1/ConfigMap", install.SystemNamespace, install.LockName("shop"))
+
+	e.change("v1/ConfigMap", "shop", "settings", `{"data":{"color":"blue"}}`)
+	e.eventually(func() error {
+		o, err := e.get("v1/ConfigMap", "shop", "settings")
+		if color, _, _ := unstructured.NestedString(o.Object, "data", "color"); color != "red" {
+			return fmt.Errorf("the color is %q (%v)", color, err)
+		}
+		return nil
+	})
+	if err := e.client.Delete(t.Context(), e.there("rbac.authorization.k8s.io/v1/ClusterRole", "", "shop-shop")); err != nil {
+		t.Fatal(err)
+	}
+	e.there("rbac.authorization.k8s.io/v1/ClusterRole", "", "shop-shop")
+
+	e.remove("shop")
+	e.gone("isthmus.dev/v1alpha1/Installation", "shop", "it")
+	e.gone("v1/ConfigMap", "shop", "settings")
+	e.gone("v1/ConfigMap", "shop", install.AnchorName("shop"))
+	e.gone("v1/ConfigMap", install.SystemNamespace, install.LockName("shop"))
+	e.gone("rbac.authorization.k8s.io/v1/ClusterRole", "", "shop-shop")
+	e.gone("shop.example.io/v1/Cart", "shop", "first")
+	crd := e.there("apiextensions.k8s.io/v1/CustomResourceDefinition", "", "carts.shop.example.io")
+	if stampOn(crd) != "" {
+		t.Errorf("the definition that is kept is still stamped: %v", crd.GetAnnotations())
+	}
+}
+
+// change patches an object as somebody else.
+func (e *env) change(kind, namespace, name, patch string) {
+	e.Helper()
+	if err := e.client.Patch(e.Context(), e.there(kind, namespace, name), client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("somebody")); err != nil {
+		e.Fatal(err)
+	}
+}
