@@ -84,7 +84,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"validate"}, "isthmus validate: expected the files to check; see isthmus validate --help"},
 		{[]string{"validate", "--strict"}, "isthmus validate: unknown flag: --strict; see isthmus validate --help"},
 		{[]string{"schema", "x"}, `isthmus schema: unknown command "x" for "isthmus schema"; see isthmus schema --help`},
-		{[]string{"rbac"}, "isthmus rbac: --config is missing: expected the configuration file, or --crossings or --consumers; see isthmus rbac --help"},
+		{[]string{"rbac"}, "isthmus rbac: --config is missing: expected the configuration file, or --crossings, --consumers or --installations; see isthmus rbac --help"},
 		{[]string{"rbac", widgets}, `isthmus rbac: --side "": expected local or remote; see isthmus rbac --help`},
 		{[]string{"rbac", widgets, "--format=helm"}, `isthmus rbac: --format "helm": expected manifests or vcluster; see isthmus rbac --help`},
 		{[]string{"rbac", widgets, "--side=local", "--namespace=A"}, `isthmus rbac: --namespace "A": expected a name of lower-case letters, digits and -; see isthmus rbac --help`},

@@ -34,8 +34,8 @@ const (
 func newRBACCommand() *cobra.Command {
 	var f rbacFlags
 	cmd := &cobra.Command{
-		Use:   "rbac --config FILE --side local|remote | --config FILE --format vcluster | --crossings FILE --side local|remote | --consumers FILE --side provider",
-		Short: "Print the least roles that the rules of a configuration file need, or Crossings",
+		Use:   "rbac --config FILE --side local|remote | --config FILE --format vcluster | --crossings FILE --side local|remote | --consumers FILE --side provider | --installations FILE… --side local|remote",
+		Short: "Print the least roles that the rules of a configuration file need, Crossings or Installations",
 		Long: `Print the Roles and ClusterRoles that the rules of a configuration file need on one side, and no more, with their
 bindings. Rules that stay in namespaces that can be listed get Roles there; these namespaces must exist.
 
@@ -44,11 +44,17 @@ host. The file may be a vcluster.yaml or a plugin's configuration by itself.
 
 With --crossings, print what isthmus controller needs for the Crossings among some manifests. On the remote side that is
 for a cluster that gives no namespaces on request: one that does grants what its Consumer allows. What the controller of such a
-provider needs itself is printed with --consumers.`,
+provider needs itself is printed with --consumers.
+
+With --installations, print what isthmus controller --controllers=installation needs for the Installations in some files: with
+--side local on the hub, with --side remote on the member that they go to. The files have the ConfigMaps and Secrets with the
+manifests, too, or these are read from the hub with --kubeconfig. Where one of them is there twice, as before and after an
+upgrade, the roles are enough for both.`,
 		Example: `  isthmus rbac --config sync.yaml --side local | kubectl apply -f -
   isthmus rbac --config sync.yaml --side remote --subject-user tenant-42 | kubectl --context host apply -f -
   isthmus rbac --config vcluster.yaml --format vcluster > rbac.yaml
-  kubectl get crossings -o yaml | isthmus rbac --crossings - --side local`,
+  kubectl get crossings -o yaml | isthmus rbac --crossings - --side local
+  isthmus rbac --installations knative.yaml --side remote --subject-user hub | kubectl --context apac-1 apply -f -`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -61,11 +67,12 @@ provider needs itself is printed with --consumers.`,
 	flags.StringVar(&f.instance, "instance", "default", "the name of this Isthmus among those of the local cluster")
 	flags.BoolVar(&f.leaderElect, "leader-elect", false, "add the rights that isthmus sync --leader-elect needs")
 	flags.StringVar(&f.name, "name", "", "the name of the roles, to tell apart those of several Isthmuses that share a cluster (default isthmus-INSTANCE-SIDE)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "look the resources' names up in this kubeconfig's cluster; without it they are guessed from the kinds")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "look the resources' names up in this kubeconfig's cluster; without it they are guessed from the kinds. With --installations, read from it the ConfigMaps and Secrets that the files do not have")
 	flags.StringVar(&f.format, "format", formatManifests, "what to print: manifests to apply, or vcluster for a part of a vcluster.yaml")
 	f.controller.add(flags)
 	cmd.MarkFlagsMutuallyExclusive("subject-user", "subject-serviceaccount")
-	cmd.MarkFlagsMutuallyExclusive("config", "crossings", "consumers")
+	cmd.MarkFlagsMutuallyExclusive("config", "crossings", "consumers", "installations")
+	cmd.MarkFlagsMutuallyExclusive("format", "installations")
 	for _, flag := range []string{"format", "kubeconfig"} { // Crossings and Consumers name resources, not kinds
 		cmd.MarkFlagsMutuallyExclusive(flag, "crossings")
 		cmd.MarkFlagsMutuallyExclusive(flag, "consumers")
@@ -82,7 +89,7 @@ func (f rbacFlags) run(cmd *cobra.Command) error {
 		if !cmd.Flags().Changed("instance") {
 			options.Instance = controllerInstance
 		}
-		return f.controller.print(cmd, options)
+		return f.controller.print(cmd, f.kubeconfig, options)
 	}
 	c, err := config.Load(f.config)
 	if err != nil {
@@ -159,7 +166,7 @@ func (f rbacFlags) printPlugin(cmd *cobra.Command, c *config.Config, o rbac.Opti
 func (f rbacFlags) options() (rbac.Options, error) {
 	o := rbac.Options{Side: rbac.Side(f.side), Namespace: f.namespace, Instance: f.instance, Name: f.name, LeaderElect: f.leaderElect, Subject: rbac.Subject{User: f.user}}
 	if f.config == "" && !f.controller.asked() {
-		return o, errors.New("--config is missing: expected the configuration file, or --crossings or --consumers")
+		return o, errors.New("--config is missing: expected the configuration file, or --crossings, --consumers or --installations")
 	}
 	if err := f.controller.check(f.side); err != nil {
 		return o, err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
@@ -26,6 +26,8 @@ const sideProvider = "provider"
 type controllerFlags struct {
 	crossings       string
 	consumers       string
+	installations   []string
+	clusterProfile  string
 	clusterProfiles bool
 	liqo            bool
 }
@@ -33,17 +35,23 @@ type controllerFlags struct {
 func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.crossings, "crossings", "", "print what isthmus controller needs for the Crossings among these manifests; - reads standard input")
 	flags.StringVar(&f.consumers, "consumers", "", "print what isthmus controller --controllers=tenancy needs for the Consumers among these manifests; - reads standard input")
+	flags.StringSliceVar(&f.installations, "installations", nil, "print what isthmus controller --controllers=installation needs for the Installations in these files, which have their ConfigMaps and Secrets as well, or --kubeconfig of the hub reads those; - reads standard input")
+	flags.StringVar(&f.clusterProfile, "clusterprofile", "", "with --installations and --side remote, the member that the roles are for, as NAMESPACE/NAME of its ClusterProfile, if the Installations go to several")
 	flags.BoolVar(&f.clusterProfiles, "clusterprofiles", false, "with --crossings, add the right to read ClusterProfiles")
 	flags.BoolVar(&f.liqo, "liqo", false, "with --crossings, add the right to read Liqo's NamespaceMaps, for --namespace-source=liqo")
 }
 
 // asked reports whether the roles are those of controller mode.
-func (f *controllerFlags) asked() bool { return f.crossings != "" || f.consumers != "" }
+func (f *controllerFlags) asked() bool {
+	return f.crossings != "" || f.consumers != "" || len(f.installations) > 0
+}
 
 func (f *controllerFlags) check(side string) error {
 	switch {
 	case f.crossings == "" && (f.clusterProfiles || f.liqo):
 		return errors.New("--clusterprofiles and --liqo are about --crossings: expected it, too")
+	case f.clusterProfile != "" && (len(f.installations) == 0 || side != string(rbac.Remote)):
+		return errors.New("--clusterprofile is about --installations and --side remote: expected them, too")
 	case (f.consumers != "") != (side == sideProvider):
 		return fmt.Errorf("--side %q: --consumers goes with --side provider, and with it alone", side)
 	}
@@ -51,9 +59,12 @@ func (f *controllerFlags) check(side string) error {
 }
 
 // print prints the roles. The options are those of all roles; the rest is in the flags.
-func (f *controllerFlags) print(cmd *cobra.Command, o rbac.Options) error {
+func (f *controllerFlags) print(cmd *cobra.Command, kubeconfig string, o rbac.Options) error {
 	if f.consumers != "" {
 		return f.printProvider(cmd, o)
+	}
+	if len(f.installations) > 0 {
+		return f.printInstallations(cmd, kubeconfig, o)
 	}
 	crossings, err := read[v1alpha1.Crossing](cmd.InOrStdin(), f.crossings, "Crossing")
 	if err != nil {
@@ -90,9 +101,27 @@ func (f *controllerFlags) printProvider(cmd *cobra.Command, o rbac.Options) erro
 	return rbac.Print(cmd.OutOrStdout(), comments, objects)
 }
 
-// read returns the objects of a kind of ours among manifests, in lists too; other kinds are left out. The path - is standard
-// input.
+// read returns the objects of a kind of ours among manifests; other kinds are left out. The path - is standard input.
 func read[T any](stdin io.Reader, path, kind string) (found []T, err error) {
+	objects, err := readObjects(stdin, path)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		if object.GroupVersionKind() != v1alpha1.GroupVersion.WithKind(kind) {
+			continue
+		}
+		var one T
+		if err := convert(object, &one); err != nil {
+			return nil, fmt.Errorf("reading %s: %s %q: %w", path, kind, object.GetName(), err)
+		}
+		found = append(found, one)
+	}
+	return found, nil
+}
+
+// readObjects returns all objects of a file of manifests, those in lists too. The path - is standard input.
+func readObjects(stdin io.Reader, path string) (objects []*unstructured.Unstructured, err error) {
 	in := stdin
 	if path != "-" {
 		file, err := os.Open(path)
@@ -104,41 +133,40 @@ func read[T any](stdin io.Reader, path, kind string) (found []T, err error) {
 	}
 	documents := yaml.NewYAMLOrJSONDecoder(in, 4096)
 	for n := 1; ; n++ {
-		var document json.RawMessage
+		var document map[string]any
 		err := documents.Decode(&document)
 		if errors.Is(err, io.EOF) {
-			return found, nil
-		}
-		if err == nil {
-			found, err = pick(found, document, kind)
+			return objects, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading %s, document %d: %w", path, n, err)
 		}
+		objects = appendObjects(objects, document)
 	}
 }
 
-// pick appends the objects of a kind of ours in a document.
-func pick[T any](found []T, document json.RawMessage, kind string) ([]T, error) {
-	var object struct {
-		metav1.TypeMeta `json:",inline"`
-		Items           []json.RawMessage `json:"items"`
-	}
+// appendObjects appends the objects in a document.
+func appendObjects(objects []*unstructured.Unstructured, document map[string]any) []*unstructured.Unstructured {
 	if len(document) == 0 {
-		return found, nil
+		return objects
 	}
-	err := json.Unmarshal(document, &object)
-	for _, item := range object.Items {
-		if err == nil {
-			found, err = pick(found, item, kind)
+	items, list := document["items"].([]any)
+	if !list {
+		return append(objects, &unstructured.Unstructured{Object: document})
+	}
+	for _, item := range items {
+		if fields, ok := item.(map[string]any); ok {
+			objects = appendObjects(objects, fields)
 		}
 	}
-	if err != nil || object.GroupVersionKind() != v1alpha1.GroupVersion.WithKind(kind) {
-		return found, err
+	return objects
+}
+
+// convert reads an object into its Go type.
+func convert(object *unstructured.Unstructured, into any) error {
+	text, err := json.Marshal(object.Object)
+	if err != nil {
+		return err
 	}
-	var one T
-	if err := json.Unmarshal(document, &one); err != nil {
-		return nil, err
-	}
-	return append(found, one), nil
+	return json.Unmarshal(text, into)
 }

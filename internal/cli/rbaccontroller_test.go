@@ -63,14 +63,19 @@ func TestRBACOfManifests(t *testing.T) {
 func TestCommandsOfControllerModeRefuseWhatTheyCannotUse(t *testing.T) {
 	bad := write(t, "bad.yaml", "apiVersion: isthmus.dev/v1alpha1\nkind: Crossing\nmetadata: {name: w}\nspec: {resource: {version: v1, resource: '*'}}\n")
 	for args, want := range map[string]string{
-		"rbac --side local":                              "--crossings or --consumers",
-		"rbac --crossings a --consumers b --side local":  "[config crossings consumers]",
-		"rbac --crossings a --config b --side local":     "[config crossings consumers]",
-		"rbac --crossings a --side provider":             "--consumers goes with --side provider",
-		"rbac --consumers a --side local":                "--consumers goes with --side provider",
-		"rbac --config a --side local --liqo":            "are about --crossings",
-		"rbac --crossings " + bad + "/none --side local": "reading manifests",
-		"rbac --crossings " + bad + " --side local":      `the Crossing "w": spec.resource.resource "*"`,
+		"rbac --side local":                                        "--crossings, --consumers or --installations",
+		"rbac --crossings a --consumers b --side local":            "[config crossings consumers installations]",
+		"rbac --crossings a --config b --side local":               "[config crossings consumers installations]",
+		"rbac --crossings a --side provider":                       "--consumers goes with --side provider",
+		"rbac --consumers a --side local":                          "--consumers goes with --side provider",
+		"rbac --config a --side local --liqo":                      "are about --crossings",
+		"rbac --crossings " + bad + "/none --side local":           "reading manifests",
+		"rbac --crossings " + bad + " --side local":                `the Crossing "w": spec.resource.resource "*"`,
+		"rbac --config a --side local --clusterprofile a/b":        "is about --installations and --side remote",
+		"rbac --installations a --side local --clusterprofile a/b": "about --installations and --side remote",
+		"rbac --installations a --side local --format vcluster":    "[format installations]",
+		"rbac --installations " + bad + " --side local":            "expected at least one Installation",
+		"rbac --installations " + bad + " --side remote":           "no Installation goes to the member",
 		"wind-down":                                         "expected at least one KIND",
 		"wind-down pods":                                    `KIND "pods": expected one of crossings, namespaceoffloadings, remoteclusters, consumers`,
 		"wind-down crossings --others=Strip":                "expected Refuse, Leave or Delete",
@@ -82,7 +87,7 @@ func TestCommandsOfControllerModeRefuseWhatTheyCannotUse(t *testing.T) {
 			t.Errorf("%s: got %v, expected %q", args, err, want)
 		}
 	}
-	if out, err := run("crds"); err != nil || strings.Count(out, "kind: CustomResourceDefinition\n") != 5 {
+	if out, err := run("crds"); err != nil || strings.Count(out, "kind: CustomResourceDefinition\n") != 6 {
 		t.Errorf("crds: %v, %d definitions", err, strings.Count(out, "kind: CustomResourceDefinition\n"))
 	}
 }

@@ -37,7 +37,7 @@ type Object struct {
 	Shared bool
 	// Hash is of the content, without what Isthmus adds to it.
 	Hash string
-	// Where is where the manifests have it.
+	// Where is where the manifests have it; empty: they don't, it is a namespace of what they have.
 	Where string
 }
 
@@ -73,11 +73,12 @@ func EntryOf(u *unstructured.Unstructured) v1alpha1.InventoryEntry {
 }
 
 // bundle sorts the objects into phases and stamps them.
-func bundle(docs []*document, namespaces []*unstructured.Unstructured, o Options) (*Bundle, error) {
+func bundle(docs []*document, namespaces []Object, o Options) (*Bundle, error) {
 	phases := map[PhaseName][]Object{}
 	b := &Bundle{}
 	for _, namespace := range namespaces {
-		phases[PhaseNamespaces] = append(phases[PhaseNamespaces], Object{Unstructured: namespace, Shared: true, Hash: hash(namespace.Object)})
+		namespace.Shared, namespace.Hash = true, hash(namespace.Object)
+		phases[PhaseNamespaces] = append(phases[PhaseNamespaces], namespace)
 		b.Anchors = append(b.Anchors, newAnchor(namespace.GetName(), o))
 	}
 	for _, d := range docs {

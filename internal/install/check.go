@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -92,7 +92,7 @@ func (d *document) checkMetadata(metadata map[string]any) error {
 	if name == "" {
 		name = u.GetGenerateName()
 	}
-	switch problems := path.IsValidPathSegmentName(name); {
+	switch problems := content.IsPathSegmentName(name); {
 	case name == "":
 		return d.fault("metadata.name: expected a name")
 	case len(problems) > 0 || len(name) > validation.DNS1123SubdomainMaxLength:

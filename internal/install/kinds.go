@@ -94,11 +94,12 @@ func (s scopes) of(gvk schema.GroupVersionKind) (namespaced, known bool) {
 	if namespaced, known := s.defined[gvk.GroupKind()]; known {
 		return namespaced, true
 	}
-	if s.served != nil {
-		if namespaced, known := s.served(gvk.GroupKind()); known {
-			return namespaced, true
-		}
-	}
 	apiVersion, kind := gvk.ToAPIVersionAndKind()
-	return openapi.IsNamespaceScoped(kyaml.TypeMeta{APIVersion: apiVersion, Kind: kind}) // of a recent Kubernetes
+	if namespaced, known := openapi.IsNamespaceScoped(kyaml.TypeMeta{APIVersion: apiVersion, Kind: kind}); known { // built in
+		return namespaced, true
+	}
+	if s.served != nil {
+		return s.served(gvk.GroupKind())
+	}
+	return false, false
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package install
+package install_test
 
 import (
 	"os"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/install"
 	"isthmus.dev/isthmus/test/harness"
 )
 
@@ -25,7 +26,7 @@ func releases(t *testing.T, pattern string) []string {
 }
 
 // manifests returns the YAML files of folders as sources.
-func manifests(t *testing.T, folders ...string) (sources []Source) {
+func manifests(t *testing.T, folders ...string) (sources []install.Source) {
 	t.Helper()
 	for _, folder := range folders {
 		files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
@@ -38,7 +39,7 @@ func manifests(t *testing.T, folders ...string) (sources []Source) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sources = append(sources, Source{Where: filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file), Text: text})
+			sources = append(sources, install.Source{Where: filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file), Text: text})
 		}
 	}
 	return sources
@@ -50,13 +51,13 @@ func TestI8_KnativeReleases(t *testing.T) {
 		for _, folder := range releases(t, pattern) {
 			parts := strings.Split(folder, "/kodata/")
 			t.Run(parts[1], func(t *testing.T) {
-				o := Options{Component: "knative", Namespace: "elsewhere", Hub: "hub", InstallationNamespace: "apps", InstallationName: "knative", UID: "u"}
+				o := install.Options{Component: "knative", Namespace: "elsewhere", Hub: "hub", InstallationNamespace: "apps", InstallationName: "knative", UID: "u"}
 				o.Spec = v1alpha1.InstallationSpec{KeepNamespaces: []string{"istio-system", "kube-system"}}
-				b, err := Prepare(manifests(t, folder), o)
+				b, err := install.Prepare(manifests(t, folder), o)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if b.Phases[0].Name != PhaseNamespaces || b.Namespaces()[0] != "elsewhere" {
+				if b.Phases[0].Name != install.PhaseNamespaces || b.Namespaces()[0] != "elsewhere" {
 					t.Errorf("got namespaces %v in phase %s, expected elsewhere first", b.Namespaces(), b.Phases[0].Name)
 				}
 			})

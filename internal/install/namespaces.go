@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -12,13 +13,13 @@ import (
 // splitNamespaces takes the Namespaces out of the objects and returns the namespaces that are installed into: the
 // destination first, then those that are kept. Labels and annotations of Namespaces whose objects go to the destination
 // become the destination's: where two have a key, the first document's value counts, and the Installation's own over all.
-func splitNamespaces(docs []*document, to target, own *v1alpha1.NamespaceMetadata) (rest []*document, namespaces []*unstructured.Unstructured) {
+func splitNamespaces(docs []*document, to target, own *v1alpha1.NamespaceMetadata) (rest []*document, namespaces []Object) {
 	destination := newNamespace(to.namespace)
 	if own != nil {
-		addMissing(destination, own.Labels, own.Annotations)
+		addMissing(destination.Unstructured, own.Labels, own.Annotations)
 	}
-	kept := map[string]*unstructured.Unstructured{}
-	keep := func(name string) *unstructured.Unstructured {
+	kept := map[string]*Object{}
+	keep := func(name string) *Object {
 		if name == to.namespace {
 			return destination
 		}
@@ -36,22 +37,24 @@ func splitNamespaces(docs []*document, to target, own *v1alpha1.NamespaceMetadat
 		case PhaseOf(d.gvk().GroupKind()) == PhaseNamespaces:
 			labels := u.GetLabels()
 			delete(labels, "kubernetes.io/metadata.name") // the server's own
-			addMissing(keep(to.of(u.GetName())), labels, u.GetAnnotations())
+			namespace := keep(to.of(u.GetName()))
+			namespace.Where = cmp.Or(namespace.Where, d.origin.String())
+			addMissing(namespace.Unstructured, labels, u.GetAnnotations())
 		default:
 			rest = append(rest, d)
 		}
 	}
-	namespaces = append(namespaces, destination)
+	namespaces = append(namespaces, *destination)
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
-		namespaces = append(namespaces, kept[name])
+		namespaces = append(namespaces, *kept[name])
 	}
 	return rest, namespaces
 }
 
-func newNamespace(name string) *unstructured.Unstructured {
+func newNamespace(name string) *Object {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
 	u.SetName(name)
-	return u
+	return &Object{Unstructured: u}
 }
 
 // addMissing adds labels and annotations, except keys that are there.

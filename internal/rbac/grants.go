@@ -104,7 +104,7 @@ func merge(rules []rbacv1.PolicyRule, key resourceKey, verbs []string) []rbacv1.
 }
 
 // verbOrder is the order in which people write verbs.
-var verbOrder = []string{"get", "list", "watch", "create", "patch", "update", "delete"}
+var verbOrder = []string{"get", "list", "watch", "create", "patch", "update", "delete", "escalate", "bind"}
 
 func inOrder(verbs []string) []string {
 	slices.SortFunc(verbs, func(a, b string) int {
