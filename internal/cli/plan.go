@@ -33,12 +33,13 @@ type planOptions struct {
 	rehearsalOptions
 	output             string
 	unchanged, skipped bool
+	installation       string
 }
 
 func newPlanCommand() *cobra.Command {
 	var o planOptions
 	cmd := &cobra.Command{
-		Use:   "plan --config FILE --cluster-id ID --remote-id ID | --controller --cluster-id ID",
+		Use:   "plan --config FILE --cluster-id ID --remote-id ID | --controller --cluster-id ID | --installation NAMESPACE/NAME --cluster-id ID",
 		Short: "Say what a run would do, object by object, and change nothing",
 		Long: `Say what isthmus sync, or with --controller isthmus controller, would do if it started now, object by object, and change
 nothing.
@@ -47,17 +48,21 @@ It lists both sides, decides as a run does, and asks the API servers for a dry r
 admission, missing rights and refusals are part of the answer. It needs the rights that a run needs, and no others.
 With --controller it reads Crossings, NamespaceOffloadings and RemoteClusters, reaches the remotes as these say, and
 tells of one remote after the other. What a running isthmus remembers (what was observed live, what is retried) is not
-known to it.
+known to it. With --installation it says what the Installation of that name would change on its cluster.
 
 It ends with code 0 when nothing would be written, 2 when something would, 1 on an error, also when not everything could
 be looked at.`,
 		Example: `  isthmus plan --config sync.yaml --local-kubeconfig consumer.yaml --remote-kubeconfig provider.yaml \
     --cluster-id consumer --remote-id provider
-  isthmus plan --controller --kubeconfig consumer.yaml --cluster-id consumer`,
+  isthmus plan --controller --kubeconfig consumer.yaml --cluster-id consumer
+  isthmus plan --installation apps/knative --kubeconfig hub.yaml --cluster-id hub`,
 		Args: arguments(cobra.NoArgs),
 		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			if err := o.check(cmd); err != nil {
 				return usageError(cmd, err)
+			}
+			if o.installation != "" {
+				return o.planInstallation(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
 			return o.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		}),
@@ -65,6 +70,7 @@ be looked at.`,
 	o.flags(cmd)
 	f := cmd.Flags()
 	o.massDeletion(cmd)
+	f.StringVar(&o.installation, "installation", "", "the Installation, NAMESPACE/NAME, whose changes are told; with --kubeconfig for its cluster, the hub")
 	f.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
 	f.BoolVar(&o.unchanged, "show-unchanged", false, "list what is in step too")
 	f.BoolVar(&o.skipped, "show-skipped", false, "list what no rule takes too, and why")
@@ -72,6 +78,9 @@ be looked at.`,
 }
 
 func (o *planOptions) check(cmd *cobra.Command) error {
+	if o.installation != "" {
+		return o.checkInstallation(cmd)
+	}
 	if err := o.rehearsalOptions.check(cmd); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"isthmus.dev/isthmus/internal/controller"
+	"isthmus.dev/isthmus/internal/controller/installation"
 	"isthmus.dev/isthmus/internal/engine"
 )
 
@@ -35,7 +36,8 @@ func newStatusCommand() *cobra.Command {
 		Long: `Say how a running isthmus stands: its rules, their objects, what waits and what went wrong last.
 
 It asks the process itself, at the address of --listen of isthmus sync or isthmus controller, or of listen in the
-configuration of a vCluster plugin (:8082). A controller tells of each of its remotes. It ends with code 0 when all is
+configuration of a vCluster plugin (:8082). A controller tells of each of its remotes, and of each Installation with what
+is there of it. It ends with code 0 when all is
 in step, 2 when something is not, 1 on an error, as when nothing answers.`,
 		Example: `  isthmus status
   isthmus status --address http://127.0.0.1:8081 --watch`,
@@ -171,6 +173,9 @@ func fetchStatus(ctx context.Context, address string) (a answer, err error) {
 // inStep reports whether nothing is left to do, and nothing is in the way.
 func (a answer) inStep() bool {
 	if a.all != nil && (!a.all.Ready || len(a.all.Refused) > 0) {
+		return false
+	}
+	if a.all != nil && slices.ContainsFunc(a.all.Installations, func(s installation.Standing) bool { return !s.Ready }) {
 		return false
 	}
 	return !slices.ContainsFunc(a.engines(), func(s engine.Status) bool { return !inStep(s) })

@@ -10,9 +10,12 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/controller"
+	"isthmus.dev/isthmus/internal/controller/installation"
 	"isthmus.dev/isthmus/internal/engine"
 	"isthmus.dev/isthmus/internal/leader"
 )
@@ -46,6 +49,43 @@ func (a answer) print(p *printer) {
 		p.line("\nto %s: %s", s.RemoteID, p.state(s.Ready, s.Reason))
 		p.clusters(s, s.Clusters[min(1, len(s.Clusters)):]) // the first one is the local one
 		p.carried(s)
+	}
+	for _, s := range a.all.Installations {
+		p.installation(s)
+	}
+}
+
+// installation prints how an Installation stands, and what is there of it, a line a kind.
+func (p *printer) installation(s installation.Standing) {
+	where := "this cluster"
+	if s.Profile != "" {
+		where = "ClusterProfile " + s.Profile
+	}
+	state := p.good("ready")
+	if !s.Ready {
+		state = p.bad("not ready: " + s.Reason)
+		if s.Message != "" {
+			state += ": " + s.Message
+		}
+	}
+	p.line("\nInstallation %s: %s in namespace %s of %s, %d objects: %s", s.Installation, s.Component, s.Namespace, where, len(s.Inventory), state)
+	p.objects("", s.Inventory)
+	p.objects("left over: ", s.Leftovers)
+}
+
+// objects prints the names of objects by kind.
+func (p *printer) objects(prefix string, entries []v1alpha1.InventoryEntry) {
+	byKind := map[string][]string{}
+	for _, e := range entries {
+		name := e.Name
+		if e.Namespace != "" {
+			name = e.Namespace + "/" + e.Name
+		}
+		kind := schema.GroupKind{Group: e.Group, Kind: e.Kind}.String()
+		byKind[kind] = append(byKind[kind], name)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
+		p.line("  %s%s: %s", prefix, kind, strings.Join(byKind[kind], ", "))
 	}
 }
 

@@ -72,7 +72,8 @@ type Controller struct {
 
 	mu         sync.Mutex
 	reflection *reflection // of the term that runs; nil: none does
-	waiting    string      // what the start waits for
+	installer  *installation.Installer
+	waiting    string // what the start waits for
 }
 
 // New makes a Controller.
@@ -110,13 +111,15 @@ func (c *Controller) Run(ctx context.Context) error {
 		events := observe.NewEvents(c.Local.Clientset(), observe.Component, true)
 		events.LogTo(c.Logger)
 		defer events.Shutdown()
-		err := installation.New(installation.Options{
+		installer := installation.New(installation.Options{
 			Hub: c.ClusterID, LocalUID: localUID, Local: c.Local, Providers: c.Providers, UserAgent: c.UserAgent, Gate: c.Gate,
 			Logger: c.Logger, Events: events,
-		}).SetupWithManager(mgr)
-		if err != nil {
+		})
+		if err := installer.SetupWithManager(mgr); err != nil {
 			return err
 		}
+		c.installs(installer)
+		defer c.installs(nil)
 	}
 	if slices.Contains(c.Controllers, Reflection) {
 		r, err := c.newReflection(ctx, mgr, localUID)
@@ -137,6 +140,12 @@ func (c *Controller) set(r *reflection, waiting string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reflection, c.waiting = r, waiting
+}
+
+func (c *Controller) installs(r *installation.Installer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.installer = r
 }
 
 // identify asks the local cluster who it is, waiting for as long as that takes.

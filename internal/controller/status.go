@@ -2,11 +2,13 @@ package controller
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"isthmus.dev/isthmus/internal/controller/installation"
 	"isthmus.dev/isthmus/internal/controller/remotecluster"
 	"isthmus.dev/isthmus/internal/engine"
 	"isthmus.dev/isthmus/internal/leader"
@@ -28,6 +30,8 @@ type Status struct {
 	Refused map[string]string `json:"refused,omitempty"`
 	// Remotes are how what runs for each remote stands, sorted by remote.
 	Remotes []engine.Status `json:"remotes"`
+	// Installations are how they stand, with what is there of each, sorted by namespace and name.
+	Installations []installation.Standing `json:"installations,omitempty"`
 }
 
 // Status returns how everything stands now.
@@ -45,8 +49,14 @@ func (c *Controller) Status() Status {
 		s.Election = &election
 	}
 	c.mu.Lock()
-	r := c.reflection
+	r, installer := c.reflection, c.installer
 	c.mu.Unlock()
+	if installer != nil {
+		// Out of a cache; before that is filled nothing is known.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		s.Installations, _ = installer.Standings(ctx)
+	}
 	if r != nil {
 		s.Refused, s.Remotes = r.fleet.Refused(), r.status(c.Version)
 	}

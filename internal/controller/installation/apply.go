@@ -19,13 +19,13 @@ import (
 // applyAll goes through the phases. As long as this revision was not there as a whole, each one waits for the one before;
 // after that each object is put back by itself.
 func (p *pass) applyAll(ctx context.Context) error {
-	whole := p.i.Status.Revision == p.bundle.Revision
+	whole := p.i.Status.Revision == p.bundle.Revision || p.dry != nil
 	for _, phase := range p.bundle.Phases {
 		if !whole && !p.done() {
 			return nil
 		}
 		for _, object := range phase.Objects {
-			if waitsFor := p.callees(object.Unstructured); phase.Name == install.PhaseWebhooks && len(waitsFor) > 0 && p.live(object.Unstructured) == nil {
+			if waitsFor := p.callees(object.Unstructured); phase.Name == install.PhaseWebhooks && len(waitsFor) > 0 && p.live(object.Unstructured) == nil && p.dry == nil {
 				p.waits = append(p.waits, fmt.Sprintf("%s to be available, before %s", fewOf(waitsFor), keyOf(object.Unstructured)))
 				continue
 			}
@@ -55,7 +55,7 @@ func (p *pass) settleAnchor(ctx context.Context, anchor *unstructured.Unstructur
 	if live := p.live(anchor); p.stamp.on(live) && live.GetDeletionTimestamp() == nil {
 		p.anchors[anchor.GetNamespace()] = live
 	} else if p.dry != nil {
-		p.anchors[anchor.GetNamespace()] = anchor
+		p.anchors[anchor.GetNamespace()] = anchor // without UID
 	}
 	return nil
 }
@@ -77,6 +77,10 @@ func (p *pass) settle(ctx context.Context, object install.Object, phase install.
 	key := keyOf(object.Unstructured)
 	gvk := object.GroupVersionKind()
 	resource, served := p.resources[gvk]
+	if !served && p.dry != nil {
+		p.dry.add(string(create), install.EntryOf(object.Unstructured), "once its kind is served")
+		return nil
+	}
 	if !served {
 		p.waits = append(p.waits, fmt.Sprintf("%s to be served", gvk.GroupKind()))
 		p.place.kinds.forget(gvk)
@@ -99,6 +103,10 @@ func (p *pass) settle(ctx context.Context, object install.Object, phase install.
 		q.ran = p.ran[key.String()] == object.Hash
 	}
 	d := decide(q)
+	if p.dry != nil {
+		p.dry.tell(p, resource, q, d)
+		return p.dry.err
+	}
 	// What carries no label of ours is not seen: the server tells whether there is anything of that name.
 	for range 2 {
 		found, err := p.do(ctx, resource, key, q, d)
@@ -130,9 +138,6 @@ func (p *pass) do(ctx context.Context, resource cluster.Resource, key objectKey,
 		p.refused = append(p.refused, fmt.Sprintf("%s %s", key, d.why))
 		p.watchBlocker(resource, key)
 		return nil, nil
-	}
-	if p.dry != nil {
-		return p.dry.write(ctx, p, resource, key, q, d)
 	}
 	if text, due := p.tries.barred(key, contentHash(q.body), q.live); due > 0 {
 		p.soon(due)
@@ -193,7 +198,7 @@ func (p *pass) mergeManager() string { return boundary.FieldManager + "-" + p.i.
 // watchBlocker watches a foreign object by its name, so that it goes on when that goes.
 func (p *pass) watchBlocker(resource cluster.Resource, key objectKey) {
 	feed := feedKey{resource: resource.GroupVersionResource, Selection: cluster.Selection{Namespace: key.namespace, Name: key.name}}
-	if !p.blocks[feed] && p.dry == nil {
+	if !p.blocks[feed] {
 		p.blocks[feed] = true
 		p.soon(time.Millisecond) // the next pass begins to watch
 	}

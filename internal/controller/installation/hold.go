@@ -69,7 +69,6 @@ func (p *pass) lost(message string) error {
 func (p *pass) writeLock(ctx context.Context, inventory []v1alpha1.InventoryEntry) error {
 	body := p.lock.body(p.i.Spec.Component, p.r.o.Hub, p.stamp, inventory, p.ran)
 	if p.dry != nil {
-		p.dry.lock(p.lock, inventory)
 		p.lock.inventory = inventory
 		return nil
 	}

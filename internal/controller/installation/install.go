@@ -40,6 +40,9 @@ func (p *pass) install(ctx context.Context) error {
 			return err
 		}
 	}
+	if p.dry != nil {
+		return nil
+	}
 	p.conclude()
 	return p.note(ctx)
 }

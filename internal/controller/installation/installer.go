@@ -43,7 +43,8 @@ type Installer struct {
 	o       Options
 	client  client.Client
 	members *members.Members
-	sources *eyes // on the hub: what has manifests
+	member  func(types.NamespacedName) members.Member // how a cluster is reached
+	sources *eyes                                     // on the hub: what has manifests
 
 	ctx  context.Context // of the workers; ends with the manager
 	stop context.CancelFunc
@@ -67,6 +68,7 @@ var local = types.NamespacedName{}
 func New(o Options) *Installer {
 	r := &Installer{o: o, workers: map[types.NamespacedName]*worker{}, places: map[types.NamespacedName]*place{}}
 	r.ctx, r.stop = context.WithCancel(context.Background())
+	r.member = r.reach
 	r.sources = newEyes(r.ctx, o.Hub, r.wake)
 	r.members = members.New(members.Options{
 		Local: o.Local, Providers: o.Providers, UserAgent: o.UserAgent, Gate: o.Gate, Logger: o.Logger, Changed: r.memberChanged,
@@ -143,12 +145,12 @@ func refOf(i *v1alpha1.Installation) types.NamespacedName {
 	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// member returns how a cluster is reached.
-func (r *Installer) member(ref types.NamespacedName) members.Member {
+// reach returns how a cluster is reached.
+func (r *Installer) reach(ref types.NamespacedName) members.Member {
 	if ref != local {
 		return r.members.Get(ref)
 	}
-	return members.Member{Cluster: r.o.Local, UID: r.o.LocalUID, Reached: true, Epoch: r.o.Local.Epoch()}
+	return members.Member{Cluster: r.o.Local, UID: r.o.LocalUID, Reached: true, Server: r.o.Local.Server(), Epoch: r.o.Local.Epoch()}
 }
 
 // place returns what is known of a cluster.

@@ -5,6 +5,7 @@ package installation
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,5 +87,77 @@ func (e *env) change(kind, namespace, name, patch string) {
 	e.Helper()
 	if err := e.client.Patch(e.Context(), e.there(kind, namespace, name), client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("somebody")); err != nil {
 		e.Fatal(err)
+	}
+}
+
+// I4, I6: what is there already is refused, and goes on when it goes; the other one of two waits for the lock.
+func TestI6_TwoInstallationsOfOneComponent(t *testing.T) {
+	e := newEnv(t, "hub-a")
+	e.apply("{apiVersion: v1, kind: Namespace, metadata: {name: first}}")
+	e.apply("{apiVersion: v1, kind: Secret, metadata: {name: there-before, namespace: first}, stringData: {a: theirs}}")
+	const manifests = "apiVersion: v1\nkind: Secret\nmetadata: {name: there-before}\nstringData: {a: ours}"
+	e.installs("first", "pair", "", manifests)
+	e.stands("first", "Applied", "False", "ObjectsExist", "Secret first/there-before")
+	e.installs("second", "pair", "", manifests)
+	e.stands("second", "Applied", "False", "LockHeld", "Installation first/it of hub-a")
+
+	secret := e.there("v1/Secret", "first", "there-before")
+	if stampOn(secret) != "" || len(secret.GetOwnerReferences()) > 0 {
+		t.Errorf("what was there before is touched: %v", secret.Object["metadata"])
+	}
+	if err := e.client.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	e.stands("first", "Ready", "True", "Ready")
+
+	e.remove("first")
+	e.gone("isthmus.dev/v1alpha1/Installation", "first", "it")
+	e.stands("second", "Ready", "True", "Ready")
+	e.gone("v1/Secret", "first", "there-before")
+	e.remove("second")
+	e.gone("isthmus.dev/v1alpha1/Installation", "second", "it")
+}
+
+// F2: a restart in step writes nothing.
+func TestF2_ARestartInStepWritesNothing(t *testing.T) {
+	e := newEnv(t, "hub-a")
+	e.installs("quiet", "quiet", "namespace: {labels: {team: red}}", fmt.Sprintf(shop, "quiet"))
+	e.stands("quiet", "Ready", "True", "Ready")
+	before, err := e.installation("quiet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.stop()
+	began := time.Now()
+	e.start("hub-a", e.client.Scheme())
+	// It looks at all again before it answers a change.
+	e.change("v1/ConfigMap", "quiet", "settings", `{"data":{"color":"green"}}`)
+	e.eventually(func() error {
+		if o, err := e.get("v1/ConfigMap", "quiet", "settings"); err != nil || o.Object["data"].(map[string]any)["color"] != "red" {
+			return fmt.Errorf("not put back: %v %v", o.Object["data"], err)
+		}
+		return nil
+	})
+	events, err := e.cp.AuditSince(began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range events {
+		writes := event.Verb == "patch" || event.Verb == "create" || event.Verb == "update" || event.Verb == "delete"
+		if !writes || event.UserAgent != "hub-a" || event.ObjectRef == nil || event.Stage != "ResponseComplete" {
+			continue
+		}
+		if event.ObjectRef.Resource != "events" && event.ObjectRef.Name != "settings" && event.ObjectRef.Namespace == "quiet" {
+			t.Errorf("a write after a restart: %s %s", event.Verb, event.RequestURI)
+		}
+	}
+	after, err := e.installation("quiet")
+	if err != nil || after.Status.Revision != before.Status.Revision {
+		t.Errorf("revision %q before, %q after (%v)", before.Status.Revision, after.Status.Revision, err)
+	}
+	e.remove("quiet")
+	e.gone("isthmus.dev/v1alpha1/Installation", "quiet", "it")
+	if labels := e.there("v1/Namespace", "", "quiet").GetLabels(); labels["team"] != "" {
+		t.Errorf("the namespace that was there before keeps what was put on it: %v", labels)
 	}
 }

@@ -68,11 +68,7 @@ func (w *worker) pass(ctx context.Context) time.Duration {
 	case i.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(i, v1alpha1.InstallationFinalizer):
 		return 0
 	}
-	p := &pass{worker: w, i: i, before: i.DeepCopy(), stamp: stampOf(w.r.o.Hub, i), secret: secretManifests(i), ran: map[string]string{}, runs: map[string]bool{}, anchors: map[string]*unstructured.Unstructured{}}
-	p.namespace = i.Namespace
-	if d := i.Spec.Destination; d != nil {
-		p.namespace = d.Namespace
-	}
+	p := newPass(w, i)
 	if i.DeletionTimestamp != nil {
 		err = p.leave(ctx)
 	} else {
@@ -82,6 +78,15 @@ func (w *worker) pass(ctx context.Context) time.Duration {
 		return 0
 	}
 	return p.end(ctx, err)
+}
+
+func newPass(w *worker, i *v1alpha1.Installation) *pass {
+	p := &pass{worker: w, i: i, before: i.DeepCopy(), stamp: stampOf(w.r.o.Hub, i), secret: secretManifests(i), ran: map[string]string{}, runs: map[string]bool{}, anchors: map[string]*unstructured.Unstructured{}}
+	p.namespace = i.Namespace
+	if d := i.Spec.Destination; d != nil {
+		p.namespace = d.Namespace
+	}
+	return p
 }
 
 // failed returns when to make a pass again after one that ended with err.
@@ -118,6 +123,9 @@ func (p *pass) end(ctx context.Context, err error) time.Duration {
 
 // tell writes how it stands, if that is something else than before, and an Event of each condition that changed.
 func (p *pass) tell(ctx context.Context) error {
+	if p.dry != nil {
+		return nil
+	}
 	changed := p.standing.apply(p.i)
 	if len(p.restored) > 0 {
 		p.r.event(p.i, corev1.EventTypeNormal, "Restored", "Put back what others changed: "+fewOf(p.restored))
@@ -197,7 +205,7 @@ func (p *pass) resolve(ctx context.Context) (context.Context, error) {
 	}
 	p.cluster, p.place, p.clusterUID = m.Cluster, p.r.place(ref), m.UID
 	p.place.kinds.of(m.UID)
-	ctx = p.cluster.Pin(ctx, p.cluster.Server())
+	ctx = m.Pin(ctx)
 	p.resolved = verdict{metav1.ConditionTrue, v1alpha1.ReasonReached, what + " answers"}
 	p.i.Status.Server, p.i.Status.Namespace = p.cluster.Server(), p.namespace
 	if p.i.Status.ClusterUID == "" && p.i.DeletionTimestamp == nil {
@@ -209,7 +217,9 @@ func (p *pass) resolve(ctx context.Context) (context.Context, error) {
 			return ctx, err
 		}
 	}
-	p.place.eyes.want(p.name, p.cluster, m.UID, p.lockKeys())
+	if p.dry == nil {
+		p.place.eyes.want(p.name, p.cluster, m.UID, p.lockKeys())
+	}
 	return ctx, nil
 }
 

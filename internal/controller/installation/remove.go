@@ -22,7 +22,7 @@ const lookEvery = 30 * time.Second
 func (p *pass) prune(ctx context.Context) error {
 	entries := without(p.lock.inventory, p.wanted())
 	if p.dry != nil {
-		return p.dry.remove(ctx, p, entries)
+		return p.dry.remove(p, entries)
 	}
 	p.gone = map[objectKey]bool{}
 	left, why, err := p.remove(ctx, entries)

@@ -3,6 +3,7 @@ package installation
 import (
 	"context"
 	"errors"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,6 +53,9 @@ func (p *pass) watch(ctx context.Context, entries []v1alpha1.InventoryEntry) err
 		p.resources[gvkOf(e)] = resource
 		keys[p.keyFor(resource, e.Namespace, e.Name)] = true
 	}
+	if p.dry != nil {
+		return nil
+	}
 	p.seen = keys
 	p.place.eyes.want(p.name, p.cluster, p.clusterUID, keys)
 	return nil
@@ -88,6 +92,12 @@ func (p *pass) known(key feedKey) error {
 
 // readLock reads the lock as it was seen last. It ends the pass as long as it is not known.
 func (p *pass) readLock() error {
+	name := objectKey{"", "ConfigMap", install.SystemNamespace, install.LockName(p.i.Spec.Component)}
+	if p.dry != nil {
+		p.lock = readLock(p.dry.live(p, configMapResource, name))
+		maps.Copy(p.ran, p.lock.ran)
+		return errors.Join(p.dry.err, p.lock.err)
+	}
 	if err := p.known(p.lockKey()); err != nil {
 		return err
 	}
@@ -95,10 +105,8 @@ func (p *pass) readLock() error {
 	if f := p.place.eyes.feed(p.lockKey()); f != nil {
 		object, _, _, _ = f.look(typesName(install.SystemNamespace, install.LockName(p.i.Spec.Component)))
 	}
-	p.lock = readLock(p.latest(objectKey{"", "ConfigMap", install.SystemNamespace, install.LockName(p.i.Spec.Component)}, p.lockKey(), object))
-	for k, v := range p.lock.ran {
-		p.ran[k] = v
-	}
+	p.lock = readLock(p.latest(name, p.lockKey(), object))
+	maps.Copy(p.ran, p.lock.ran)
 	if p.lock.err != nil {
 		p.applied = verdict{metav1.ConditionFalse, v1alpha1.ReasonApplyFailed, p.lock.err.Error()}
 		return errHalt
@@ -111,6 +119,9 @@ func (p *pass) live(object *unstructured.Unstructured) *unstructured.Unstructure
 	resource, ok := p.resources[object.GroupVersionKind()]
 	if !ok {
 		return nil
+	}
+	if p.dry != nil {
+		return p.dry.live(p, resource, keyOf(object))
 	}
 	key := p.keyFor(resource, object.GetNamespace(), object.GetName())
 	f := p.place.eyes.feed(key)

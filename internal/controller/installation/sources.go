@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -116,6 +118,15 @@ func textsIn(object *unstructured.Unstructured, kind string) (map[string][]byte,
 
 // hubEyes keeps an eye on the manifests of an Installation, on the hub.
 func (r *Installer) hubEyes(i *v1alpha1.Installation) func(feedKey) (*unstructured.Unstructured, bool, error) {
+	if r.sources == nil { // who only looks keeps no watches
+		return func(key feedKey) (*unstructured.Unstructured, bool, error) {
+			object, err := r.o.Local.Dynamic().Resource(key.resource).Namespace(key.Namespace).Get(r.ctx, key.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil, true, nil
+			}
+			return object, err == nil, err
+		}
+	}
 	who := types.NamespacedName{Namespace: i.Namespace, Name: i.Name}
 	r.sources.want(who, r.o.Local, "hub", sourceKeys(i))
 	return func(key feedKey) (*unstructured.Unstructured, bool, error) {
