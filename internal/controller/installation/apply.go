@@ -87,6 +87,11 @@ func (p *pass) settle(ctx context.Context, object install.Object, phase install.
 		p.soon(time.Second)
 		return nil
 	}
+	if unseen, ok := p.unseen[resource.GroupVersionResource]; ok {
+		p.forbidden = p.forbidden || unseen.reason == v1alpha1.ReasonForbidden
+		p.faults = append(p.faults, fmt.Sprintf("%s: %s", resource.GroupResource(), unseen.message))
+		return nil
+	}
 	var owner *unstructured.Unstructured
 	if namespace := object.GetNamespace(); namespace != "" && phase != "" {
 		if owner = p.anchors[namespace]; owner == nil {
@@ -97,6 +102,9 @@ func (p *pass) settle(ctx context.Context, object install.Object, phase install.
 	q := question{
 		want: object.Unstructured, body: stampBody(object.Unstructured, p.stamp, p.r.o.Hub, owner), live: p.live(object.Unstructured), stamp: p.stamp,
 		adopt: p.adopts(key), once: object.Once, shared: object.Shared, manager: p.mergeManager(),
+	}
+	if q.live == nil && p.dry == nil {
+		q.live = p.blocker(resource, key)
 	}
 	if q.once {
 		p.runs[key.String()] = true
@@ -136,8 +144,11 @@ func (p *pass) do(ctx context.Context, resource cluster.Resource, key objectKey,
 		return nil, nil
 	case refuse:
 		p.refused = append(p.refused, fmt.Sprintf("%s %s", key, d.why))
-		p.watchBlocker(resource, key)
+		p.blocking[p.blockKey(resource, key)] = true
 		return nil, nil
+	}
+	if d.action == update && p.idle[key] == idleAt(q) {
+		return nil, nil // the cluster has it as we would write it, whatever its managedFields tell
 	}
 	if text, due := p.tries.barred(key, contentHash(q.body), q.live); due > 0 {
 		p.soon(due)
@@ -181,11 +192,18 @@ func (p *pass) do(ctx context.Context, resource cluster.Resource, key objectKey,
 	p.r.o.Logger.Debug("Applied", "installation", p.name, "object", key, "action", d.action, "why", d.why)
 	p.fresh[key] = object
 	p.tries.wrote(key)
+	if q.live != nil && object.GetResourceVersion() == q.live.GetResourceVersion() {
+		p.idle[key] = idleAt(q)
+		return nil, nil
+	}
 	if p.i.Status.Revision == p.bundle.Revision && !q.adopt {
 		p.restored = append(p.restored, key.String())
 	}
 	return nil, nil
 }
+
+// idleAt names a state of an object and of what is wanted of it, in which a write changed nothing.
+func idleAt(q question) string { return q.live.GetResourceVersion() + " " + hashOf(q.body) }
 
 // adopts reports whether an existing object may be taken over.
 func (p *pass) adopts(key objectKey) bool {
@@ -194,15 +212,6 @@ func (p *pass) adopts(key objectKey) bool {
 
 // mergeManager owns what is put on namespaces that are another's. A component is on a cluster once.
 func (p *pass) mergeManager() string { return boundary.FieldManager + "-" + p.i.Spec.Component }
-
-// watchBlocker watches a foreign object by its name, so that it goes on when that goes.
-func (p *pass) watchBlocker(resource cluster.Resource, key objectKey) {
-	feed := feedKey{resource: resource.GroupVersionResource, Selection: cluster.Selection{Namespace: key.namespace, Name: key.name}}
-	if !p.blocks[feed] {
-		p.blocks[feed] = true
-		p.soon(time.Millisecond) // the next pass begins to watch
-	}
-}
 
 // answered takes in an answer to a write that is not "done". The error is one that ends the pass.
 func (p *pass) answered(ctx context.Context, resource cluster.Resource, key objectKey, q question, op boundary.Operation, err error) error {

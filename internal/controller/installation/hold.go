@@ -3,6 +3,7 @@ package installation
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,20 +14,26 @@ import (
 	"isthmus.dev/isthmus/internal/install"
 )
 
-// take makes sure that the component is ours on the cluster, and that the lock names all that is, or is about to be, there;
-// so does the status, for an abandonment to tell what was left when the cluster can't be asked (I6).
-func (p *pass) take(ctx context.Context) error {
-	inventory := union(p.wanted(), union(p.lock.inventory, p.i.Status.Inventory))
+// claim ends the pass if another one has the component, before anything is looked at or written.
+func (p *pass) claim() error {
 	switch p.lock.held(p.stamp) {
 	case lockOthers:
 		return p.heldBy(p.lock.holder)
 	case lockGivenUp:
 		return p.lost(fmt.Sprintf("The lock, ConfigMap %s/%s on the cluster, was released by its annotation %s: take the annotation off for this Installation to go on",
 			install.SystemNamespace, install.LockName(p.i.Spec.Component), v1alpha1.ReleaseAnnotation))
+	}
+	return nil
+}
+
+// take makes sure that the component is ours on the cluster, and that the lock names all that is, or is about to be, there;
+// so does the status, for an abandonment to tell what was left when the cluster can't be asked (I6).
+func (p *pass) take(ctx context.Context) error {
+	inventory := union(p.wanted(), p.i.Status.Inventory)
+	switch p.lock.held(p.stamp) {
 	case lockLetGo:
 		p.r.event(p.i, corev1.EventTypeNormal, "LockTaken", fmt.Sprintf("Component %s is taken over from %s, whose lock was released. It has left: %s", p.i.Spec.Component, p.lock.holder, named(p.lock.inventory)))
 		// What the former holder has left is not ours.
-		inventory = union(p.wanted(), p.i.Status.Inventory)
 	case lockOurs:
 		inventory = union(p.wanted(), p.lock.inventory)
 	}
@@ -49,8 +56,13 @@ func (p *pass) copyInventory(ctx context.Context) error {
 
 // heldBy says that another one has the component.
 func (p *pass) heldBy(holder stamp) error {
+	who := holder.String()
+	if former, ok := holder.installation(p.r.o.Hub); ok && former == p.name {
+		_, uid, _ := strings.Cut(string(holder), p.name.String()+"/")
+		who = fmt.Sprintf("a former Installation of this name (UID %s), which was let go without its cluster,", uid)
+	}
 	message := fmt.Sprintf("Component %s is on this cluster already: %s has it, and keeps it. This Installation goes on by itself when that is gone. If its cluster is gone for good, "+
-		"the annotation %s: \"true\" on ConfigMap %s/%s there releases it", p.i.Spec.Component, holder, v1alpha1.ReleaseAnnotation, install.SystemNamespace, install.LockName(p.i.Spec.Component))
+		"the annotation %s: \"true\" on ConfigMap %s/%s there releases it", p.i.Spec.Component, who, v1alpha1.ReleaseAnnotation, install.SystemNamespace, install.LockName(p.i.Spec.Component))
 	if len(p.i.Status.Inventory) > 0 {
 		return p.lost(message)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,9 @@ func (p *pass) install(ctx context.Context) error {
 	if err := p.readLock(); err != nil {
 		return err
 	}
+	if err := p.claim(); err != nil {
+		return err
+	}
 	if err := p.see(ctx, p.wanted()); err != nil {
 		return err
 	}
@@ -44,6 +48,10 @@ func (p *pass) install(ctx context.Context) error {
 		return nil
 	}
 	p.conclude()
+	if !maps.Equal(p.blocks, p.blocking) {
+		p.blocks = p.blocking
+		p.soon(time.Millisecond) // the next pass watches what is in the way, so that it goes on when that goes
+	}
 	return p.note(ctx)
 }
 
@@ -114,7 +122,7 @@ func (p *pass) conclude() {
 		if p.forbidden {
 			reason = v1alpha1.ReasonForbidden
 		}
-		no(reason, "%s", fewOf(p.faults))
+		no(reason, "%s", fewOf(compact(p.faults)))
 	case len(p.fights) > 0:
 		no(v1alpha1.ReasonContention, "Others undo what is written, so that it is written once a minute only: %s", fewOf(p.fights))
 	case len(p.waits) > 0:

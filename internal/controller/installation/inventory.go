@@ -77,12 +77,17 @@ func compareEntries(a, b v1alpha1.InventoryEntry) int {
 const mostNamed = 8
 
 // named names objects for people, the first few of them.
-func named(entries []v1alpha1.InventoryEntry) string {
+func named(entries []v1alpha1.InventoryEntry) string { return fewOf(namesOf(entries)) }
+
+// allNamed names all of them.
+func allNamed(entries []v1alpha1.InventoryEntry) string { return strings.Join(namesOf(entries), ", ") }
+
+func namesOf(entries []v1alpha1.InventoryEntry) []string {
 	names := make([]string, 0, len(entries))
 	for _, e := range entries {
 		names = append(names, keyOfEntry(e).String())
 	}
-	return fewOf(names)
+	return names
 }
 
 // fewOf joins the first few of texts, and counts the rest.

@@ -34,7 +34,7 @@ func (p *pass) leave(ctx context.Context) error {
 		return p.sayUnknown(err)
 	}
 	// These watches tell what goes; what is there is read one by one, so that nothing has to be known before.
-	if err := p.watch(ctx, union(p.lock.inventory, p.i.Status.Inventory)); err != nil {
+	if err := p.watch(ctx, union(p.lock.of(p.stamp), p.i.Status.Inventory)); err != nil {
 		return err
 	}
 	switch p.lock.held(p.stamp) {
@@ -133,7 +133,7 @@ func (p *pass) mayFinish(ctx context.Context) error {
 func (p *pass) abandon(ctx context.Context) error {
 	left := "nothing"
 	if len(p.i.Status.Inventory) > 0 {
-		left = fmt.Sprintf("%d objects, and ConfigMap %s/%s: %s", len(p.i.Status.Inventory), install.SystemNamespace, install.LockName(p.i.Spec.Component), named(p.i.Status.Inventory))
+		left = fmt.Sprintf("%d objects, and ConfigMap %s/%s: %s", len(p.i.Status.Inventory), install.SystemNamespace, install.LockName(p.i.Spec.Component), allNamed(p.i.Status.Inventory))
 	}
 	p.r.event(p.i, corev1.EventTypeWarning, "Abandoned", fmt.Sprintf("It was let go by the annotation %s. Left on its cluster: %s", v1alpha1.ReleaseAnnotation, left))
 	p.r.o.Logger.Warn("An Installation was abandoned", "installation", p.name, "left", p.i.Status.Inventory)

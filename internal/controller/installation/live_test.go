@@ -4,6 +4,7 @@ package installation
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,4 +161,42 @@ func TestF2_ARestartInStepWritesNothing(t *testing.T) {
 	if labels := e.there("v1/Namespace", "", "quiet").GetLabels(); labels["team"] != "" {
 		t.Errorf("the namespace that was there before keeps what was put on it: %v", labels)
 	}
+}
+
+// I5, I8, F4: manifests that are missing remove nothing; what a server says of a Secret is not quoted; definitions of which
+// others have objects keep everything.
+func TestI5_NothingGoesByAccident(t *testing.T) {
+	e := newEnv(t, "hub-a")
+	e.apply("{apiVersion: v1, kind: Namespace, metadata: {name: careful}}")
+	source := func(kind, key, text string) {
+		e.apply(fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: source, namespace: careful}\n%s:\n  all: |\n%s", kind, key, indent(text, "    ")))
+	}
+	source("ConfigMap", "data", fmt.Sprintf(shop, "careful"))
+	e.apply(`{apiVersion: isthmus.dev/v1alpha1, kind: Installation, metadata: {name: it, namespace: careful}, spec: {
+		component: careful, manifests: [{configMapRef: {name: source}}], deletionPolicy: {crds: Delete}}}`)
+	e.stands("careful", "Ready", "True", "Ready")
+
+	if err := e.client.Delete(t.Context(), e.there("v1/ConfigMap", "careful", "source")); err != nil {
+		t.Fatal(err)
+	}
+	e.stands("careful", "Applied", "False", "ManifestsMissing", "ConfigMap careful/source")
+	e.there("careful.example.io/v1/Cart", "careful", "first")
+
+	const secret = "s3cr3t-in-a-label-!"
+	source("Secret", "stringData", fmt.Sprintf(shop, "careful")+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: bad, labels: {a: '"+secret+"'}}\n")
+	e.change("isthmus.dev/v1alpha1/Installation", "careful", "it", `{"spec":{"manifests":[{"secretRef":{"name":"source"}}]}}`)
+	e.stands("careful", "Applied", "False", "ApplyFailed", "ConfigMap careful/bad", "422")
+	if i, err := e.installation("careful"); err != nil || strings.Contains(fmt.Sprint(i.Status), secret) || strings.Contains(e.log.String(), secret) {
+		t.Errorf("a value of a Secret is told (%v): %+v", err, i.Status.Conditions)
+	}
+
+	e.apply("{apiVersion: careful.example.io/v1, kind: Cart, metadata: {name: theirs, namespace: default}, spec: {size: 2}}")
+	e.remove("careful")
+	e.stands("careful", "Ready", "False", "InstancesLeft", "1 of carts.careful.example.io")
+	e.there("careful.example.io/v1/Cart", "careful", "first")
+	if err := e.client.Delete(t.Context(), e.there("careful.example.io/v1/Cart", "default", "theirs")); err != nil {
+		t.Fatal(err)
+	}
+	e.gone("isthmus.dev/v1alpha1/Installation", "careful", "it")
+	e.gone("apiextensions.k8s.io/v1/CustomResourceDefinition", "", "carts.careful.example.io")
 }

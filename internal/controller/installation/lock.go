@@ -72,6 +72,14 @@ func (l lock) held(by stamp) holding {
 	return lockOthers
 }
 
+// of returns the inventory of an Installation that holds the lock. What another one has is not its to watch.
+func (l lock) of(by stamp) []v1alpha1.InventoryEntry {
+	if l.holder != by {
+		return nil
+	}
+	return l.inventory
+}
+
 // released reports whether somebody declared its holder dead.
 func (l lock) released() bool {
 	return l.object != nil && l.object.GetAnnotations()[v1alpha1.ReleaseAnnotation] == "true"

@@ -39,6 +39,8 @@ type pass struct {
 
 	bundle    *install.Bundle
 	resources map[schema.GroupVersionKind]cluster.Resource // of what is served
+	unseen    map[schema.GroupVersionResource]verdict      // kinds that can't be watched, and why
+	blocking  map[feedKey]bool                             // foreign objects that were found in the way
 	lock      lock
 	ran       map[string]string // what ran to completion, with which content
 	runs      map[string]bool   // what of the bundle does so
@@ -81,7 +83,8 @@ func (w *worker) pass(ctx context.Context) time.Duration {
 }
 
 func newPass(w *worker, i *v1alpha1.Installation) *pass {
-	p := &pass{worker: w, i: i, before: i.DeepCopy(), stamp: stampOf(w.r.o.Hub, i), secret: secretManifests(i), ran: map[string]string{}, runs: map[string]bool{}, anchors: map[string]*unstructured.Unstructured{}}
+	p := &pass{worker: w, i: i, before: i.DeepCopy(), stamp: stampOf(w.r.o.Hub, i), secret: secretManifests(i), ran: map[string]string{}, runs: map[string]bool{}, anchors: map[string]*unstructured.Unstructured{},
+		unseen: map[schema.GroupVersionResource]verdict{}, blocking: map[feedKey]bool{}}
 	p.namespace = i.Namespace
 	if d := i.Spec.Destination; d != nil {
 		p.namespace = d.Namespace

@@ -146,7 +146,7 @@ func (p *pass) unmerge(ctx context.Context, resource cluster.Resource, live *uns
 // keepsNamespace reports whether a namespace that was created by us is to stay: because that is asked for, or because others
 // install into it as well.
 func (p *pass) keepsNamespace(ctx context.Context, namespace *unstructured.Unstructured) (bool, error) {
-	if p.i.Spec.DeletionPolicy.Namespace == v1alpha1.NamespaceKeep || p.i.Spec.Destination == nil && namespace.GetName() == p.i.Namespace {
+	if p.i.Spec.DeletionPolicy.Namespace == v1alpha1.NamespaceKeep || namespace.GetName() == install.SystemNamespace || p.i.Spec.Destination == nil && namespace.GetName() == p.i.Namespace {
 		return true, nil
 	}
 	list, err := p.cluster.Metadata().Resource(configMaps).Namespace(namespace.GetName()).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.InstalledByLabel})

@@ -23,12 +23,20 @@ var (
 
 // see watches what is, or may be, there. It ends the pass until all of that is known.
 func (p *pass) see(ctx context.Context, wanted []v1alpha1.InventoryEntry) error {
-	if err := p.watch(ctx, union(wanted, union(p.lock.inventory, p.i.Status.Inventory))); err != nil {
+	if err := p.watch(ctx, union(wanted, union(p.lock.of(p.stamp), p.i.Status.Inventory))); err != nil {
 		return err
 	}
 	for key := range p.seen {
-		if err := p.known(key); err != nil {
+		err := p.known(key)
+		switch {
+		case err == nil:
+		case p.applied.reason == "" || key == p.lockKey():
 			return err
+		default:
+			// A kind of which nothing can be told, like one whose conversion fails because its webhook is not up, holds up its own
+			// objects only.
+			p.unseen[key.resource] = p.applied
+			p.applied = verdict{}
 		}
 	}
 	return nil
@@ -130,6 +138,21 @@ func (p *pass) live(object *unstructured.Unstructured) *unstructured.Unstructure
 	}
 	seen, _, _, _ := f.look(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 	return p.latest(keyOf(object), key, seen)
+}
+
+// blocker returns a foreign object that was found in the way, as it was seen last; nil: there is none, or it is not seen yet.
+func (p *pass) blocker(resource cluster.Resource, key objectKey) *unstructured.Unstructured {
+	feed := p.place.eyes.feed(p.blockKey(resource, key))
+	if feed == nil {
+		return nil
+	}
+	object, _, _, _ := feed.look(typesName(key.namespace, key.name))
+	return object
+}
+
+// blockKey returns what is watched for a foreign object in the way.
+func (p *pass) blockKey(resource cluster.Resource, key objectKey) feedKey {
+	return feedKey{resource: resource.GroupVersionResource, Selection: cluster.Selection{Namespace: key.namespace, Name: key.name}}
 }
 
 // latest returns the later one of what was seen of an object and what our own write of it was answered with.

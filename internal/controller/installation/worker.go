@@ -37,9 +37,10 @@ type worker struct {
 	fresh  map[objectKey]*unstructured.Unstructured
 	gone   map[objectKey]bool // found absent while it is deleted
 	tries  tries
-	blocks map[feedKey]bool // foreign objects in the way, which are watched by name
-	seen   map[feedKey]bool // all that is watched on its cluster
-	listed bool             // what is left over was told, while it is deleted
+	idle   map[objectKey]string // in which state a write of an object changed nothing
+	blocks map[feedKey]bool     // foreign objects in the way, which are watched by name
+	seen   map[feedKey]bool     // all that is watched on its cluster
+	listed bool                 // what is left over was told, while it is deleted
 	made   prepared
 	fails  int
 }
@@ -61,6 +62,7 @@ func newWorker(r *Installer, name types.NamespacedName) *worker {
 func (w *worker) forget(uid types.UID) {
 	w.uid, w.told, w.bases, w.made, w.fails, w.listed = uid, nil, map[string]bool{}, prepared{}, 0, false
 	w.fresh, w.gone, w.tries = map[objectKey]*unstructured.Unstructured{}, map[objectKey]bool{}, tries{}
+	w.idle = map[objectKey]string{}
 	w.blocks, w.seen = map[feedKey]bool{}, map[feedKey]bool{}
 }
 
