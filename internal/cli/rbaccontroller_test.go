@@ -77,7 +77,7 @@ func TestCommandsOfControllerModeRefuseWhatTheyCannotUse(t *testing.T) {
 		"rbac --installations " + bad + " --side local":            "expected at least one Installation",
 		"rbac --installations " + bad + " --side remote":           "no Installation goes to the member",
 		"wind-down":                                         "expected at least one KIND",
-		"wind-down pods":                                    `KIND "pods": expected one of crossings, namespaceoffloadings, remoteclusters, consumers`,
+		"wind-down pods":                                    `KIND "pods": expected one of crossings, namespaceoffloadings, remoteclusters, consumers, installations`,
 		"wind-down crossings --others=Strip":                "expected Refuse, Leave or Delete",
 		"wind-down crossings --selector=a=b=c":              "--selector",
 		"wind-down crossings --kubeconfig=" + bad + "/none": "none",

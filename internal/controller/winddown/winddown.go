@@ -32,7 +32,7 @@ const (
 )
 
 // Kinds are the resources that can be wound down, in the order in which that makes sense.
-var Kinds = []string{"crossings", "namespaceoffloadings", "remoteclusters", "consumers"}
+var Kinds = []string{"crossings", "namespaceoffloadings", "remoteclusters", "consumers", "installations"}
 
 // Options say what to delete.
 type Options struct {
