@@ -29,6 +29,30 @@ subjects:
   namespace: {{ .Release.Namespace }}
 {{- end -}}
 
+{{- define "isthmus.controllers" -}}
+{{- $all := list -}}
+{{- if .Values.offloading.enabled -}}{{- $all = append $all "reflection" -}}{{- end -}}
+{{- if .Values.provider.enabled -}}{{- $all = append $all "tenancy" -}}{{- end -}}
+{{- if .Values.installations.enabled -}}{{- $all = append $all "installation" -}}{{- end -}}
+{{- join "," $all -}}
+{{- end -}}
+
+{{- /* Not empty where a controller reads ClusterProfiles. */ -}}
+{{- define "isthmus.clusterProfiles" -}}
+{{- range list .Values.offloading .Values.installations -}}
+{{- if and .enabled .clusterProfiles.enabled -}}enabled{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The access provider file: the controllers of a process share it. */ -}}
+{{- define "isthmus.providers" -}}
+{{- $providers := list -}}
+{{- range list .Values.offloading .Values.installations -}}
+{{- if and .enabled .clusterProfiles.enabled -}}{{- $providers = concat $providers .clusterProfiles.providers -}}{{- end -}}
+{{- end -}}
+{{- dict "providers" ($providers | uniq) | toJson -}}
+{{- end -}}
+
 {{- /* The name of the Crossing of an entry: its own, or that of its kind, shortened with a hash where that is too long. */ -}}
 {{- define "isthmus.crossingName" -}}
 {{- $name := .resource -}}
