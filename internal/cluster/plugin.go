@@ -45,6 +45,7 @@ type plugin struct {
 	failed  error // of the last run, at failedAt
 	failAt  time.Time
 	running chan struct{} // closed when the run that is under way is over
+	says    *limited      // what that run wrote to standard error
 }
 
 // credential is what a plugin returned.
@@ -107,15 +108,19 @@ func (p *plugin) credential(ctx, life context.Context) (*credential, error) {
 			defer p.mu.Unlock()
 			return nil, p.failed
 		case p.running == nil:
-			p.running = make(chan struct{})
-			go p.renew(life, p.running)
+			p.running, p.says = make(chan struct{}), &limited{most: 64 << 10}
+			go p.renew(life, p.running, p.says)
 		}
-		running := p.running
+		running, says := p.running, p.says
 		p.mu.Unlock()
 		select {
 		case <-running:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			cause := context.Cause(ctx)
+			if errors.Is(cause, context.Canceled) {
+				return nil, cause
+			}
+			return nil, p.fail("has not answered yet%s", p.complaint(says))
 		}
 		p.mu.Lock()
 		err := p.failed
@@ -126,8 +131,8 @@ func (p *plugin) credential(ctx, life context.Context) (*credential, error) {
 	}
 }
 
-func (p *plugin) renew(life context.Context, over chan struct{}) {
-	cred, err := p.run(life)
+func (p *plugin) renew(life context.Context, over chan struct{}, says *limited) {
+	cred, err := p.run(life, says)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cred, p.failed, p.running = cred, err, nil
@@ -151,11 +156,11 @@ func (p *plugin) refused(c *credential) bool {
 	return true
 }
 
-// run runs the plugin: directly, without a shell, and without standard input.
-func (p *plugin) run(life context.Context) (*credential, error) {
+// run runs the plugin: directly, without a shell, and without standard input. One that is ended takes what it started along.
+func (p *plugin) run(life context.Context, stderr *limited) (*credential, error) {
 	ctx, cancel := context.WithTimeout(life, p.timeout)
 	defer cancel()
-	stdout, stderr := &limited{most: pluginOutput}, &limited{most: 64 << 10}
+	stdout := &limited{most: pluginOutput}
 	cmd := exec.CommandContext(ctx, p.exec.Command, p.exec.Args...)
 	cmd.Env = os.Environ()
 	for _, v := range p.exec.Env {
@@ -164,6 +169,7 @@ func (p *plugin) run(life context.Context) (*credential, error) {
 	cmd.Env = append(cmd.Env, "KUBERNETES_EXEC_INFO="+p.info)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = pluginLinger
+	endWithChildren(cmd)
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil // it ended well, and only left something behind that holds its output open
@@ -173,7 +179,7 @@ func (p *plugin) run(life context.Context) (*credential, error) {
 	case err == nil && stdout.cut:
 		return nil, p.fail("returned more than %d bytes", pluginOutput)
 	case err == nil:
-		return p.read(stdout.buf.Bytes())
+		return p.read(stdout.bytes())
 	case ctx.Err() != nil && life.Err() == nil:
 		return nil, p.fail("did not answer within %s%s", p.timeout, p.complaint(stderr))
 	case errors.As(err, &exit):
@@ -227,7 +233,7 @@ func (p *plugin) complaint(stderr *limited) string {
 	for _, v := range p.exec.Env {
 		secrets = append(secrets, v.Value)
 	}
-	if text := redactOutput(stderr.buf.String(), secrets); text != "" {
+	if text := redactOutput(string(stderr.bytes()), secrets); text != "" {
 		return ": it says: " + text
 	}
 	return ""
@@ -244,16 +250,26 @@ func (p *plugin) fail(format string, args ...any) error {
 
 // limited is a buffer that takes in no more than most bytes, and passes over the rest.
 type limited struct {
-	buf  bytes.Buffer
 	most int
-	cut  bool
+
+	mu  sync.Mutex
+	buf bytes.Buffer
+	cut bool
 }
 
 func (l *limited) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	room := l.most - l.buf.Len()
 	if room < len(b) {
 		l.cut = true
 	}
 	l.buf.Write(b[:min(max(room, 0), len(b))])
 	return len(b), nil
+}
+
+func (l *limited) bytes() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Clone(l.buf.Bytes())
 }
