@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/controller/link/linktest"
 	"isthmus.dev/isthmus/internal/controlplane"
 )
 
@@ -50,8 +51,8 @@ func TestD3_DeletedRemoteWaits(t *testing.T) {
 	e := newEnv(t)
 	e.drain(7, true)
 	paris := controlplane.Shared(t, "paris")
-	p := newProxy(t, paris)
-	e.secret("drained", e.consumer(paris, "drained").kubeconfig(server(p.url())))
+	p := linktest.NewProxy(t, paris)
+	e.secret("drained", e.consumer(paris, "drained").Kubeconfig(linktest.Server(p.URL())))
 	e.remote("drained")
 	e.reachable("drained", v1alpha1.ReasonReached)
 	rc := e.get("drained")
@@ -99,7 +100,7 @@ func TestD3_DeletedRemoteWaits(t *testing.T) {
 func TestF7_AnotherClusterAnswers(t *testing.T) {
 	e := newEnv(t)
 	paris, lyon := controlplane.Shared(t, "paris"), controlplane.Shared(t, "lyon")
-	right, wrong := e.consumer(paris, "right").kubeconfig(), e.consumer(lyon, "wrong").kubeconfig()
+	right, wrong := e.consumer(paris, "right").Kubeconfig(), e.consumer(lyon, "wrong").Kubeconfig()
 	e.secret("replaced", right)
 	e.remote("replaced")
 	e.reachable("replaced", v1alpha1.ReasonReached)
@@ -125,7 +126,7 @@ func TestF7_AnotherClusterAnswers(t *testing.T) {
 func TestS7_KindsServed(t *testing.T) {
 	e := newEnv(t)
 	paris := controlplane.Shared(t, "paris")
-	e.secret("kinds", e.consumer(paris, "kinds").kubeconfig())
+	e.secret("kinds", e.consumer(paris, "kinds").Kubeconfig())
 	e.remote("kinds")
 	e.reachable("kinds", v1alpha1.ReasonReached)
 	served := func(reason, message string) {

@@ -7,16 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/Shopify/toxiproxy/v2"
 	"github.com/go-logr/logr"
-	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,9 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -36,6 +29,7 @@ import (
 	"isthmus.dev/isthmus/config/crd"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/cluster/access"
+	"isthmus.dev/isthmus/internal/controller/link/linktest"
 	"isthmus.dev/isthmus/internal/controlplane"
 	"isthmus.dev/isthmus/internal/observe"
 	"isthmus.dev/isthmus/internal/observe/logtest"
@@ -227,79 +221,14 @@ func (e *env) clean() {
 
 func (e *env) apply(cp *controlplane.Cluster, manifest string) {
 	e.Helper()
-	if err := cp.Apply(context.Background(), []byte(manifest)); err != nil {
-		e.Fatal(err)
-	}
+	linktest.Apply(e, cp, manifest)
 }
 
-// consumer is an account on a remote.
-type consumer struct {
-	cp    *controlplane.Cluster
-	kube  kubernetes.Interface
-	name  string
-	token string
-}
-
-// consumer makes an account with remoteRole.
-func (e *env) consumer(cp *controlplane.Cluster, name string) *consumer {
+// consumer makes an account on a remote with remoteRole.
+func (e *env) consumer(cp *controlplane.Cluster, name string) *linktest.Account {
 	e.Helper()
 	e.apply(cp, remoteRole)
-	return e.account(cp, "consumer", name)
-}
-
-func (e *env) account(cp *controlplane.Cluster, namespace, name string) *consumer {
-	e.Helper()
-	e.apply(cp, fmt.Sprintf("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: %s, namespace: %s}\n", name, namespace))
-	path, err := cp.ServiceAccountKubeconfig(context.Background(), namespace, name)
-	if err != nil {
-		e.Fatal(err)
-	}
-	config, err := controlplane.LoadConfig(path)
-	if err != nil {
-		e.Fatal(err)
-	}
-	return &consumer{cp: cp, kube: kubernetes.NewForConfigOrDie(cp.Config()), name: name, token: config.BearerToken}
-}
-
-// revoke makes the account's token invalid.
-func (c *consumer) revoke(t *testing.T) {
-	t.Helper()
-	if err := c.kube.CoreV1().ServiceAccounts("consumer").Delete(context.Background(), c.name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// kubeconfig returns a kubeconfig with the account's token.
-func (c *consumer) kubeconfig(change ...func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo)) string {
-	config := c.cp.Config()
-	cl := &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: caOf(config)}
-	user := &clientcmdapi.AuthInfo{Token: c.token}
-	for _, f := range change {
-		f(cl, user)
-	}
-	file := clientcmdapi.NewConfig()
-	file.Clusters["c"], file.AuthInfos["u"] = cl, user
-	file.Contexts["c"], file.CurrentContext = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}, "c"
-	text, err := clientcmd.Write(*file)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
-
-func caOf(config *rest.Config) []byte {
-	if len(config.CAData) > 0 {
-		return config.CAData
-	}
-	data, err := os.ReadFile(config.CAFile)
-	if err != nil {
-		panic(err)
-	}
-	return data
-}
-
-func server(url string) func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo) {
-	return func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = url }
+	return linktest.NewAccount(e, cp, "consumer", name)
 }
 
 // secret writes a Secret with a kubeconfig.
@@ -453,35 +382,4 @@ func (e *env) writes(since time.Time) []string {
 		}
 	}
 	return writes
-}
-
-// proxy is in front of a cluster.
-type proxy struct {
-	t *testing.T
-	*toxiproxy.Proxy
-}
-
-func newProxy(t *testing.T, cp *controlplane.Cluster) *proxy {
-	t.Helper()
-	p := &proxy{t, toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "p", "127.0.0.1:0", strings.TrimPrefix(cp.URL(), "https://"))}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Stop)
-	return p
-}
-
-func (p *proxy) url() string { return "https://" + p.Listen }
-
-// hang swallows all answers, until the returned function is called.
-func (p *proxy) hang() (mend func()) {
-	p.t.Helper()
-	if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"name": "lost", "type": "timeout", "stream": "downstream", "attributes": {"timeout": 0}}`)); err != nil {
-		p.t.Fatal(err)
-	}
-	return func() {
-		if err := p.Toxics.RemoveToxic(context.Background(), "lost"); err != nil {
-			p.t.Fatal(err)
-		}
-	}
 }

@@ -23,7 +23,7 @@ func TestRemoteIsReached(t *testing.T) {
 	if !strings.Contains(c.Message, "Secret isthmus-system/paris does not exist") {
 		t.Errorf("message %q", c.Message)
 	}
-	e.secret("paris", account.kubeconfig())
+	e.secret("paris", account.Kubeconfig())
 	e.reachable("paris", v1alpha1.ReasonReached)
 	rc := e.get("paris")
 	if rc.Status.ClusterUID != string(paris.UID()) || !strings.HasPrefix(rc.Status.KubernetesVersion, "v1.") || rc.Status.Server != paris.URL() ||
@@ -42,7 +42,7 @@ func TestRemoteIsReached(t *testing.T) {
 	if writes := e.writes(since); len(writes) > 0 {
 		t.Errorf("writes at rest: %q", writes)
 	}
-	if strings.Contains(e.log.String(), account.token) {
+	if strings.Contains(e.log.String(), account.Token) {
 		t.Error("the token was logged")
 	}
 

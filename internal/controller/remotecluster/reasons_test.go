@@ -14,6 +14,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/controller/link/linktest"
 	"isthmus.dev/isthmus/internal/controlplane"
 )
 
@@ -22,23 +23,23 @@ func TestF1_ReasonsOfNotReachable(t *testing.T) {
 	e := newEnv(t)
 	paris := controlplane.Shared(t, "paris")
 	account := e.consumer(paris, "reasons")
-	powerless := e.account(paris, "default", "powerless")
+	powerless := linktest.NewAccount(e, paris, "default", "powerless")
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	port := closed.Addr().String()
 	closed.Close()
-	other := caOf(e.cp.Config())
-	p := newProxy(t, paris)
-	p.hang()
+	other := linktest.CA(e.cp.Config())
+	p := linktest.NewProxy(t, paris)
+	p.Hang()
 	for _, tc := range []struct{ reason, kubeconfig, message string }{
-		{v1alpha1.ReasonDNS, account.kubeconfig(server("https://no-such-host.invalid:6443")), "no-such-host.invalid"},
-		{v1alpha1.ReasonRefused, account.kubeconfig(server("https://" + port)), "connection refused"},
-		{v1alpha1.ReasonTLS, account.kubeconfig(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.CertificateAuthorityData = other }), "certificate"},
-		{v1alpha1.ReasonUnauthorized, account.kubeconfig(func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) { u.Token = "nobody-s" }), "401"},
-		{v1alpha1.ReasonForbidden, powerless.kubeconfig(), "kube-system"},
-		{v1alpha1.ReasonTimeout, account.kubeconfig(server(p.url())), "paris"},
+		{v1alpha1.ReasonDNS, account.Kubeconfig(linktest.Server("https://no-such-host.invalid:6443")), "no-such-host.invalid"},
+		{v1alpha1.ReasonRefused, account.Kubeconfig(linktest.Server("https://" + port)), "connection refused"},
+		{v1alpha1.ReasonTLS, account.Kubeconfig(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.CertificateAuthorityData = other }), "certificate"},
+		{v1alpha1.ReasonUnauthorized, account.Kubeconfig(func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) { u.Token = "nobody-s" }), "401"},
+		{v1alpha1.ReasonForbidden, powerless.Kubeconfig(), "kube-system"},
+		{v1alpha1.ReasonTimeout, account.Kubeconfig(linktest.Server(p.URL())), "paris"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			e := &env{T: t, cp: e.cp, client: e.client, kube: e.kube, remotes: e.remotes, log: e.log}
@@ -56,12 +57,12 @@ func TestF1_ReasonsOfNotReachable(t *testing.T) {
 					t.Errorf("a failure that goes on is written again: %s", write)
 				}
 			}
-			e.secret(name, account.kubeconfig())
+			e.secret(name, account.Kubeconfig())
 			e.reachable(name, v1alpha1.ReasonReached)
 			e.remove(name)
 		})
 	}
-	for _, secret := range []string{account.token, powerless.token, "nobody-s"} {
+	for _, secret := range []string{account.Token, powerless.Token, "nobody-s"} {
 		if strings.Contains(e.log.String(), secret) {
 			t.Errorf("a token was logged")
 		}
@@ -96,11 +97,11 @@ func TestF1_UnusableSecrets(t *testing.T) {
 	e.remote("paris")
 	e.reachable("paris", v1alpha1.ReasonAccess)
 	for want, kubeconfig := range map[string]string{
-		"exec plugin": account.kubeconfig(func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
+		"exec plugin": account.Kubeconfig(func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
 			u.Token, u.Exec = "", &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "touch", Args: []string{marker}, InteractiveMode: "Never"}
 		}),
-		"tokenFile names a file": account.kubeconfig(func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) { u.Token, u.TokenFile = "", "/etc/passwd" }),
-		"certificate-authority names a file": account.kubeconfig(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+		"tokenFile names a file": account.Kubeconfig(func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) { u.Token, u.TokenFile = "", "/etc/passwd" }),
+		"certificate-authority names a file": account.Kubeconfig(func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
 			c.CertificateAuthorityData, c.CertificateAuthority = nil, "/etc/passwd"
 		}),
 		"is not a kubeconfig (line 2)": "apiVersion: v1\n\tusers: secret-value-1\n",
@@ -124,7 +125,7 @@ func TestF1_UnusableSecrets(t *testing.T) {
 	if _, err := os.Stat(marker); err == nil {
 		t.Error("the command was run")
 	}
-	e.secret("paris", account.kubeconfig())
+	e.secret("paris", account.Kubeconfig())
 	e.reachable("paris", v1alpha1.ReasonReached)
 	if err := e.kube.CoreV1().Secrets(namespace).Delete(context.Background(), "paris", deleteNow); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/controller/link/linktest"
 	"isthmus.dev/isthmus/internal/controlplane"
 )
 
@@ -22,7 +23,7 @@ func TestF6_RotatedSecretLosesNoWrite(t *testing.T) {
 	e := newEnv(t)
 	paris := controlplane.Shared(t, "paris")
 	account := e.consumer(paris, "rotated-0")
-	e.secret("paris", account.kubeconfig())
+	e.secret("paris", account.Kubeconfig())
 	e.remote("paris")
 	e.reachable("paris", v1alpha1.ReasonReached)
 	remote := e.of("paris").Cluster
@@ -30,8 +31,8 @@ func TestF6_RotatedSecretLosesNoWrite(t *testing.T) {
 	more, done := e.writing(remote, "rotation")
 	for i := 1; i <= 3; i++ {
 		next := e.consumer(paris, fmt.Sprintf("rotated-%d", i))
-		e.secret("paris", next.kubeconfig())
-		account.revoke(t)
+		e.secret("paris", next.Kubeconfig())
+		account.Revoke(t)
 		account = next
 		more()
 		time.Sleep(1500 * time.Millisecond) // beyond the gap between two looks that a refusal brings about
@@ -51,8 +52,8 @@ func TestOneClusterTwice(t *testing.T) {
 	e := newEnv(t)
 	paris := controlplane.Shared(t, "paris")
 	account := e.consumer(paris, "twice")
-	e.secret("first", account.kubeconfig())
-	e.secret("second", e.consumer(paris, "twice-2").kubeconfig(server(newProxy(t, paris).url())))
+	e.secret("first", account.Kubeconfig())
+	e.secret("second", e.consumer(paris, "twice-2").Kubeconfig(linktest.Server(linktest.NewProxy(t, paris).URL())))
 	e.remote("first")
 	e.reachable("first", v1alpha1.ReasonReached)
 	e.remote("second")
@@ -62,7 +63,7 @@ func TestOneClusterTwice(t *testing.T) {
 	if r := e.of("second"); r.Usable || len(e.get("second").Finalizers) > 0 || e.get("second").Status.ClusterUID != "" {
 		t.Errorf("%+v %v", r, e.get("second"))
 	}
-	e.secret("self", e.consumer(e.cp, "self").kubeconfig())
+	e.secret("self", e.consumer(e.cp, "self").Kubeconfig())
 	e.remote("self")
 	if c := e.reachable("self", v1alpha1.ReasonSameCluster); !strings.Contains(c.Message, "the cluster that Isthmus runs in") {
 		t.Errorf("message %q", c.Message)
@@ -74,9 +75,9 @@ func TestOneClusterTwice(t *testing.T) {
 // F1: a remote that hangs delays neither another one's connection nor what is told of it.
 func TestF1_HangingRemoteDelaysNoOther(t *testing.T) {
 	e := newEnv(t, func(t *timing) { t.Answer = patience }) // it never answers
-	p := newProxy(t, controlplane.Shared(t, "paris"))
-	p.hang()
-	e.secret("hanging", e.consumer(controlplane.Shared(t, "paris"), "hanging").kubeconfig(server(p.url())))
+	p := linktest.NewProxy(t, controlplane.Shared(t, "paris"))
+	p.Hang()
+	e.secret("hanging", e.consumer(controlplane.Shared(t, "paris"), "hanging").Kubeconfig(linktest.Server(p.URL())))
 	e.remote("hanging")
 	e.eventually(func() string {
 		if e.of("hanging").Cluster == nil {
@@ -85,16 +86,16 @@ func TestF1_HangingRemoteDelaysNoOther(t *testing.T) {
 		return ""
 	})
 	lyon := e.consumer(controlplane.Shared(t, "lyon"), "live")
-	e.secret("live", lyon.kubeconfig())
+	e.secret("live", lyon.Kubeconfig())
 	e.remote("live")
 	e.reachable("live", v1alpha1.ReasonReached)
-	e.secret("live", lyon.kubeconfig(server("https://127.0.0.1:1")))
+	e.secret("live", lyon.Kubeconfig(linktest.Server("https://127.0.0.1:1")))
 	e.reachable("live", v1alpha1.ReasonRefused)
 	if c := e.condition("hanging", v1alpha1.ConditionReachable); c.Reason != v1alpha1.ReasonConnecting {
 		t.Errorf("the other one was not waited for: %+v", c)
 	}
 	// Its Secret is used at once, although a request hangs.
-	e.secret("hanging", e.consumer(controlplane.Shared(t, "paris"), "hanging").kubeconfig())
+	e.secret("hanging", e.consumer(controlplane.Shared(t, "paris"), "hanging").Kubeconfig())
 	e.reachable("hanging", v1alpha1.ReasonReached)
 }
 
@@ -102,8 +103,8 @@ func TestF1_HangingRemoteDelaysNoOther(t *testing.T) {
 func TestShortFailureIsNotTold(t *testing.T) {
 	e := newEnv(t, func(t *timing) { t.grace = 3 * time.Second })
 	paris := controlplane.Shared(t, "paris")
-	p := newProxy(t, paris)
-	e.secret("paris", e.consumer(paris, "short").kubeconfig(server(p.url())))
+	p := linktest.NewProxy(t, paris)
+	e.secret("paris", e.consumer(paris, "short").Kubeconfig(linktest.Server(p.URL())))
 	e.remote("paris")
 	e.reachable("paris", v1alpha1.ReasonReached)
 	remote := e.of("paris").Cluster
