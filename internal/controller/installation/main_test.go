@@ -24,6 +24,7 @@ import (
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/config/crd"
 	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/cluster/access"
 	"isthmus.dev/isthmus/internal/controlplane"
 	"isthmus.dev/isthmus/internal/observe"
 	"isthmus.dev/isthmus/internal/observe/logtest"
@@ -44,6 +45,8 @@ type env struct {
 	client client.Client // the admin's
 	log    *logtest.Log
 	stop   func()
+
+	providers *access.ProviderFile // nil: none
 }
 
 var prepareOnce sync.Once
@@ -51,7 +54,13 @@ var prepareOnce sync.Once
 // newEnv returns the cluster that the tests of this package share, with a hub of the given name that runs there.
 func newEnv(t *testing.T, hub string) *env {
 	t.Helper()
-	e := &env{T: t, cp: controlplane.Shared(t, "hub"), log: &logtest.Log{}}
+	return newEnvWith(t, hub, nil)
+}
+
+// newEnvWith is newEnv for a hub that may run access plugins.
+func newEnvWith(t *testing.T, hub string, providers *access.ProviderFile) *env {
+	t.Helper()
+	e := &env{T: t, cp: controlplane.Shared(t, "hub"), providers: providers, log: &logtest.Log{}}
 	scheme := runtime.NewScheme()
 	_ = v1alpha1.AddToScheme(scheme)
 	_ = clientgoscheme.AddToScheme(scheme)
@@ -92,7 +101,7 @@ func (e *env) start(hub string, scheme *runtime.Scheme) {
 		e.Fatal(err)
 	}
 	events := observe.NewEvents(local.Clientset(), observe.Component, true)
-	r := New(Options{Hub: hub, LocalUID: string(e.cp.UID()), Local: local, UserAgent: hub, Logger: log, Events: events})
+	r := New(Options{Hub: hub, LocalUID: string(e.cp.UID()), Local: local, Providers: e.providers, UserAgent: hub, Logger: log, Events: events})
 	if err := r.SetupWithManager(mgr); err != nil {
 		e.Fatal(err)
 	}

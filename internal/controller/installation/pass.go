@@ -210,7 +210,7 @@ func (p *pass) resolve(ctx context.Context) (context.Context, error) {
 	p.place.kinds.of(m.UID)
 	ctx = m.Pin(ctx)
 	p.resolved = verdict{metav1.ConditionTrue, v1alpha1.ReasonReached, what + " answers"}
-	p.i.Status.Server, p.i.Status.Namespace = p.cluster.Server(), p.namespace
+	p.i.Status.Server, p.i.Status.Namespace = m.Server, p.namespace
 	if p.i.Status.ClusterUID == "" && p.i.DeletionTimestamp == nil {
 		// It is known before anything is written there: without it, nothing was.
 		p.i.Status.ClusterUID = m.UID
