@@ -15,8 +15,10 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/config/crd"
@@ -210,7 +212,7 @@ func (w *Way) Publish(conditions ...string) {
 func (w *Way) secret() string { return w.hub.ID + "-" + w.Profile }
 
 // account is the service account on the member that the hub's current token is of.
-func (w *Way) account() string { return fmt.Sprintf("%s-%d", w.hub.user(), len(w.tokens)) }
+func (w *Way) account() string { return fmt.Sprintf("%s-%d", w.hub.User(), len(w.tokens)) }
 
 // Rotate gives the hub a token of a new service account, and then ends the former one.
 func (w *Way) Rotate() {
@@ -234,8 +236,11 @@ func (w *Way) Rotate() {
 	}
 }
 
-// user is whom the hub's Isthmus runs as on the hub, and what its service accounts on members are called after.
-func (h *Hub) user() string { return "isthmus-" + h.ID }
+// User is whom the hub's Isthmus runs as on the hub, and what its service accounts on members are called after.
+func (h *Hub) User() string { return "isthmus-" + h.ID }
+
+// Subject is whom it runs as on a member: NAMESPACE/NAME of a service account.
+func (w *Way) Subject() string { return accessNamespace + "/" + w.account() }
 
 // Grant gives the hub's Isthmus what isthmus rbac prints for manifests, which are Installations and the ConfigMaps that they
 // name, beside what it was granted before.
@@ -261,7 +266,7 @@ func (h *Hub) Start(flags ...string) *Isthmus {
 	h.grantHub()
 	p := (&Env{T: h.t}).process()
 	p.launch(append([]string{
-		"controller", "--controllers=installation", "--cluster-id", h.ID, "--kubeconfig", h.userKubeconfig(h.user()),
+		"controller", "--controllers=installation", "--cluster-id", h.ID, "--kubeconfig", h.userKubeconfig(h.User()),
 		"--clusterprofile-provider-file", h.providerFile(), "--log-level", "trace", "--listen", p.listen,
 	}, flags...))
 	h.processes = append(h.processes, p)
@@ -340,17 +345,62 @@ func (h *Hub) Installation(name string) *v1alpha1.Installation {
 	return i
 }
 
-// grantHub grants on the hub, grant on a member, what the hub's manifests need.
+// grantHub gives the hub's Isthmus what isthmus rbac says for all that was granted, on the hub; grant does on a member.
 func (h *Hub) grantHub() {
 	h.t.Helper()
-	h.Apply(byHand(h.ID, "{apiGroup: rbac.authorization.k8s.io, kind: User, name: "+h.user()+"}"))
+	if h.granted.Len() > 0 {
+		h.applyFixture(h.rbac("--side", "local", "--subject-user", h.User(), "--name", h.User()))
+	}
 }
 
 func (w *Way) grant() {
 	w.t.Helper()
-	w.Member.Apply(byHand(w.account(), "{kind: ServiceAccount, name: "+w.account()+", namespace: "+accessNamespace+"}"))
+	h, profile := w.hub, w.hub.ID+"/"+w.Profile
+	if !strings.Contains(h.granted.String(), "clusterProfileRef: {name: "+w.Profile+",") {
+		return // nothing goes there yet
+	}
+	w.Member.applyFixture(h.rbac("--side", "remote", "--clusterprofile", profile, "--subject-serviceaccount", w.Subject(), "--name", w.account()))
 }
 
-func byHand(name, subject string) string {
-	return "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: " + name + ", labels: {" + fixture + ": ''}}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}, subjects: [" + subject + "]}"
+// rbac returns what isthmus rbac prints for what was granted.
+func (h *Hub) rbac(flags ...string) string {
+	h.t.Helper()
+	file := filepath.Join(h.dir, "granted.yaml")
+	if err := os.WriteFile(file, h.granted.Bytes(), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	out, code := Run(h.t, append([]string{"rbac", "--installations", file, "--instance", h.ID}, flags...)...)
+	if code != 0 {
+		h.t.Fatalf("isthmus rbac: exit code %d: %s", code, out)
+	}
+	return out
+}
+
+// applyFixture applies manifests as what is the test's own.
+func (s *Side) applyFixture(manifests string) {
+	s.t.Helper()
+	var all strings.Builder
+	for _, document := range strings.Split("\n"+manifests, "\n---\n") {
+		var content map[string]any
+		if err := yaml.Unmarshal([]byte(document), &content); err != nil {
+			s.t.Fatalf("%v\n%s", err, document)
+		}
+		if len(content) == 0 {
+			continue
+		}
+		object := &unstructured.Unstructured{Object: content}
+		labels := object.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[fixture] = ""
+		object.SetLabels(labels)
+		text, err := yaml.Marshal(content)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all.WriteString("---\n")
+		all.Write(text)
+	}
+	s.Apply(all.String())
 }

@@ -39,7 +39,7 @@ func (w *Way) requests(since time.Time, want func(Request) bool) (all []Request)
 	}
 	for _, event := range events {
 		r := Request{event, w.Member.Name()}
-		if strings.HasPrefix(event.User.Username, "system:serviceaccount:"+accessNamespace+":"+w.hub.user()+"-") && event.Stage == "ResponseComplete" && want(r) {
+		if strings.HasPrefix(event.User.Username, "system:serviceaccount:"+accessNamespace+":"+w.hub.User()+"-") && event.Stage == "ResponseComplete" && want(r) {
 			all = append(all, r)
 		}
 	}
@@ -56,7 +56,7 @@ func (h *Hub) WroteHere(since time.Time) (all []Request) {
 	}
 	for _, event := range events {
 		r := Request{event, h.Name()}
-		if event.User.Username == h.user() && event.Stage == "ResponseComplete" && (r.isWrite() || r.IsWrite() && r.resource() == "installations.isthmus.dev") {
+		if event.User.Username == h.User() && event.Stage == "ResponseComplete" && (r.isWrite() || r.IsWrite() && r.resource() == "installations.isthmus.dev") {
 			all = append(all, r)
 		}
 	}

@@ -83,18 +83,19 @@ func content(o *unstructured.Unstructured) string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
-// byItself are objects that are in each namespace without anybody's doing.
+// byItself are objects that are in each namespace without anybody's doing, and Isthmus's own namespace, which it makes and
+// leaves.
 func byItself(key string) bool {
-	return strings.HasPrefix(key, "ConfigMap ") && strings.HasSuffix(key, "/kube-root-ca.crt") || strings.HasPrefix(key, "ServiceAccount ") && strings.HasSuffix(key, "/default")
+	return key == "Namespace "+IsthmusNamespace || strings.HasPrefix(key, "ConfigMap ") && strings.HasSuffix(key, "/kube-root-ca.crt") || strings.HasPrefix(key, "ServiceAccount ") && strings.HasSuffix(key, "/default")
 }
 
 // Since says how a cluster differs from what it was before: what came, what went, what is another object now, and what
-// changed. Isthmus's own namespace, which it makes and leaves, is no difference.
+// changed.
 func (after Objects) Since(before Objects) (differences []string) {
 	for key, thing := range after {
 		was, known := before[key]
 		switch {
-		case byItself(key), key == "Namespace "+IsthmusNamespace:
+		case byItself(key):
 		case !known:
 			differences = append(differences, "new: "+key)
 		case was.UID != thing.UID:
