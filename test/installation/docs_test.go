@@ -5,8 +5,6 @@ package installation
 import (
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,27 +28,4 @@ func TestI1I5_TheAgentExample(t *testing.T) {
 		t.Errorf("the image is another one: %s", text)
 	}
 	uninstall(h, "agent-apac-1", h.One, before)
-}
-
-// The access provider that docs/access.md shows prints what is expected of it, and says what is wrong.
-func TestTheAccessProviderOfThePage(t *testing.T) {
-	script := blocks(t, read(t, "../../docs/access.md"), "sh")[0]
-	s := &shell{t: t, dir: t.TempDir(), h: &harness.Hub{ID: "fleet-system"}}
-	s.write("static-token", script)
-	s.write("tokens/paris", "one")
-	run := func(info string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), "sh", filepath.Join(s.dir, "static-token"))
-		cmd.Env = []string{"PATH=/usr/bin:/bin", "TOKENS=" + filepath.Join(s.dir, "tokens"), "KUBERNETES_EXEC_INFO=" + info}
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	const info = `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","spec":{"cluster":{"server":"https://paris","config":{"clusterName":"paris"}},"interactive":false}}`
-	if out, err := run(info); err != nil || !strings.Contains(out, `"token": "one"`) || harness.Parse(t, out).GetKind() != "ExecCredential" {
-		t.Errorf("%v: %s", err, out)
-	}
-	for _, bad := range []string{strings.ReplaceAll(info, `"paris"`, `"rome"`), "{}"} {
-		if out, err := run(bad); err == nil || out == "" {
-			t.Errorf("%s: %v: %s", bad, err, out)
-		}
-	}
 }
