@@ -37,7 +37,7 @@ func (s standing) ready() verdict {
 	case s.available.status != metav1.ConditionTrue:
 		return verdict{metav1.ConditionFalse, s.available.reason, s.available.message}
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonReady, ""}
+	return verdict{metav1.ConditionTrue, v1alpha1.ReasonReady, s.applied.message + ", and up"}
 }
 
 // apply puts it into a status, and returns the conditions that say something else than before.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -84,7 +85,7 @@ func decide(q question) decision {
 		return decision{nothing, "", nil} // what it does and has done is its own
 	}
 	if path, lacking := boundary.Lacking(q.body, q.live, boundary.FieldManager); lacking {
-		return decision{update, path + " was changed by another", bound(q.body, q.live)}
+		return decision{update, path + " was changed by " + latestOther(q.live), bound(q.body, q.live)}
 	}
 	return decision{nothing, "", nil}
 }
@@ -134,6 +135,17 @@ func whose(object *unstructured.Unstructured) string {
 		}
 	}
 	return "not ours"
+}
+
+// latestOther names the field manager, other than us, that wrote an object last.
+func latestOther(object *unstructured.Unstructured) string {
+	name, at := "another", metav1.Time{}
+	for _, entry := range object.GetManagedFields() {
+		if entry.Subresource == "" && entry.Manager != boundary.FieldManager && entry.Time != nil && at.Before(entry.Time) {
+			name, at = fmt.Sprintf("field manager %q", entry.Manager), *entry.Time
+		}
+	}
+	return name
 }
 
 // heldBy names the finalizers of an object that is being deleted.

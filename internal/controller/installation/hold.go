@@ -34,6 +34,10 @@ func (p *pass) take(ctx context.Context) error {
 	case lockLetGo:
 		p.r.event(p.i, corev1.EventTypeNormal, "LockTaken", fmt.Sprintf("Component %s is taken over from %s, whose lock was released. It has left: %s", p.i.Spec.Component, p.lock.holder, named(p.lock.inventory)))
 		// What the former holder has left is not ours.
+	case lockFree:
+		if len(p.i.Status.Inventory) > 0 && p.dry == nil {
+			p.r.event(p.i, corev1.EventTypeWarning, "LockGone", fmt.Sprintf("The lock, ConfigMap %s/%s on the cluster, was gone, and is taken again", install.SystemNamespace, install.LockName(p.i.Spec.Component)))
+		}
 	case lockOurs:
 		inventory = union(p.wanted(), p.lock.inventory)
 	}

@@ -4,6 +4,7 @@ package installation
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/install"
 )
 
@@ -83,6 +85,22 @@ func TestI8_InstalledPutBackAndGone(t *testing.T) {
 	}
 }
 
+// rehearse says what the Installation in a namespace would change.
+func (e *env) rehearse(namespace string) *Plan {
+	e.Helper()
+	log := slog.New(slog.DiscardHandler)
+	local, err := cluster.Connect(cluster.Options{Role: "local", Kubeconfig: e.cp.Kubeconfig(), Logger: log, UserAgent: "plan"})
+	if err != nil {
+		e.Fatal(err)
+	}
+	defer local.Close()
+	p, err := Rehearse(e.Context(), Options{Hub: "hub-a", Local: local, UserAgent: "plan", Logger: log}, typesName(namespace, "it"))
+	if err != nil {
+		e.Fatal(err)
+	}
+	return p
+}
+
 // change patches an object as somebody else.
 func (e *env) change(kind, namespace, name, patch string) {
 	e.Helper()
@@ -129,10 +147,16 @@ func TestF2_ARestartInStepWritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.stop()
-	began := time.Now()
-	e.start("hub-a", e.client.Scheme())
-	// It looks at all again before it answers a change.
+	if p := e.rehearse("quiet"); p.Changes || p.Stopped != "" || p.Unchanged < 5 {
+		t.Errorf("a plan in step: %+v", p)
+	}
 	e.change("v1/ConfigMap", "quiet", "settings", `{"data":{"color":"green"}}`)
+	if p := e.rehearse("quiet"); len(p.Entries) != 1 || p.Entries[0].Action != "update" || p.Entries[0].Object.Name != "settings" || p.Entries[0].Refused != "" {
+		t.Errorf("a plan for one change: %+v", p)
+	}
+	began := time.Now()
+	// It looks at all again before it answers the change.
+	e.start("hub-a", e.client.Scheme())
 	e.eventually(func() error {
 		if o, err := e.get("v1/ConfigMap", "quiet", "settings"); err != nil || o.Object["data"].(map[string]any)["color"] != "red" {
 			return fmt.Errorf("not put back: %v %v", o.Object["data"], err)

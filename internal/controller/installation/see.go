@@ -103,7 +103,7 @@ func (p *pass) readLock() error {
 	name := objectKey{"", "ConfigMap", install.SystemNamespace, install.LockName(p.i.Spec.Component)}
 	if p.dry != nil {
 		p.lock = readLock(p.dry.live(p, configMapResource, name))
-		maps.Copy(p.ran, p.lock.ran)
+		p.recallRan()
 		return errors.Join(p.dry.err, p.lock.err)
 	}
 	if err := p.known(p.lockKey()); err != nil {
@@ -114,12 +114,19 @@ func (p *pass) readLock() error {
 		object, _, _, _ = f.look(typesName(install.SystemNamespace, install.LockName(p.i.Spec.Component)))
 	}
 	p.lock = readLock(p.latest(name, p.lockKey(), object))
-	maps.Copy(p.ran, p.lock.ran)
+	p.recallRan()
 	if p.lock.err != nil {
 		p.applied = verdict{metav1.ConditionFalse, v1alpha1.ReasonApplyFailed, p.lock.err.Error()}
 		return errHalt
 	}
 	return nil
+}
+
+// recallRan takes in what ran already. What ran for another holder did not run for us.
+func (p *pass) recallRan() {
+	if p.lock.holder == p.stamp {
+		maps.Copy(p.ran, p.lock.ran)
+	}
 }
 
 // live returns an object as it was seen last; nil: it is not seen, which does not mean that nothing is there.
