@@ -141,6 +141,9 @@ func (p *pass) do(ctx context.Context, resource cluster.Resource, key objectKey,
 		return nil, nil
 	case wait:
 		p.waits = append(p.waits, fmt.Sprintf("%s: %s", key, d.why))
+		if !p.stamp.on(q.live) && !q.shared {
+			p.blocking[p.blockKey(resource, key)] = true
+		}
 		return nil, nil
 	case refuse:
 		p.refused = append(p.refused, fmt.Sprintf("%s %s", key, d.why))

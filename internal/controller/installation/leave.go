@@ -60,7 +60,7 @@ func (p *pass) leave(ctx context.Context) error {
 func (p *pass) uninstall(ctx context.Context) error {
 	p.leaving = verdict{metav1.ConditionFalse, v1alpha1.ReasonUninstalling, "What was installed is being removed"}
 	inventory := union(p.lock.inventory, p.i.Status.Inventory)
-	if err := p.instances(ctx, inventory); err != nil {
+	if err := p.spare(ctx, inventory); err != nil {
 		return err
 	}
 	var content, namespaces []v1alpha1.InventoryEntry
@@ -147,4 +147,12 @@ func (p *pass) letInstallationGo(ctx context.Context) error {
 		return err
 	}
 	return errHalt
+}
+
+// sayUnknown says, of an Installation that is being deleted, that what is there can't be watched.
+func (p *pass) sayUnknown(err error) error {
+	if p.applied.reason != "" && p.i.DeletionTimestamp != nil {
+		p.leaving, p.applied = p.applied, verdict{}
+	}
+	return err
 }

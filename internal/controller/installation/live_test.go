@@ -215,6 +215,9 @@ func TestI5_NothingGoesByAccident(t *testing.T) {
 	}
 
 	e.apply("{apiVersion: careful.example.io/v1, kind: Cart, metadata: {name: theirs, namespace: default}, spec: {size: 2}}")
+	// Manifests without the definition do not take it from others either.
+	e.change("isthmus.dev/v1alpha1/Installation", "careful", "it", `{"spec":{"manifests":[{"inline":"{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {color: red}}"}]}}`)
+	e.stands("careful", "Applied", "False", "Waiting", "1 of carts.careful.example.io")
 	e.remove("careful")
 	e.stands("careful", "Ready", "False", "InstancesLeft", "1 of carts.careful.example.io")
 	e.there("careful.example.io/v1/Cart", "careful", "first")

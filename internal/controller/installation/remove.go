@@ -25,6 +25,16 @@ func (p *pass) prune(ctx context.Context) error {
 		return p.dry.remove(p, entries)
 	}
 	p.gone = map[objectKey]bool{}
+	counts, known, err := p.instances(ctx, entries)
+	switch {
+	case err != nil:
+		return err
+	case len(counts) > 0:
+		p.waits = append(p.waits, fmt.Sprintf("others' objects of what the manifests do not define any more to be gone, before the definitions are deleted: %s", fewOf(counts)))
+		return nil
+	case !known:
+		return errHalt // the watches tell
+	}
 	left, why, err := p.remove(ctx, entries)
 	if err != nil {
 		return err
