@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -242,10 +244,10 @@ func (p *pass) answered(ctx context.Context, resource cluster.Resource, key obje
 		p.soon(time.Second)
 		return nil
 	case boundary.Unauthenticated:
-		return err
+		return fmt.Errorf("%s: %w", key, err)
 	case boundary.Unknown:
-		if cluster.Reason(err) != "InternalError" { // the cluster, not the object
-			return err
+		if !ofObject(err) {
+			return fmt.Errorf("%s: %w", key, err)
 		}
 		if p.takeOwnWebhookOut(ctx, err) {
 			text += "; this webhook is of the component itself, is not up, and is taken out until it is"
@@ -256,6 +258,13 @@ func (p *pass) answered(ctx context.Context, resource cluster.Resource, key obje
 	p.faults = append(p.faults, text)
 	p.soon(p.tries.failed(key, contentHash(q.body), q.live, text, after))
 	return nil
+}
+
+// ofObject reports whether an error of which it is not known whether the write happened is about the object, and not about the
+// cluster: an admission webhook that does not answer, a value that can't be decoded.
+func ofObject(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
 }
 
 // words are what is told of an answer; it shows no values of what may hold secrets (F4).

@@ -79,8 +79,37 @@ const mostNamed = 8
 // named names objects for people, the first few of them.
 func named(entries []v1alpha1.InventoryEntry) string { return fewOf(namesOf(entries)) }
 
-// allNamed names all of them.
-func allNamed(entries []v1alpha1.InventoryEntry) string { return strings.Join(namesOf(entries), ", ") }
+// partMost is how long, in bytes, a part of a list is: with what else is said it fits into an Event.
+const partMost = 800
+
+// listed names all of the objects, sorted, each kind in each namespace once, in parts that fit into an Event.
+func listed(entries []v1alpha1.InventoryEntry) (parts []string) {
+	var part strings.Builder
+	last := ""
+	for _, e := range entries {
+		k := keyOfEntry(e)
+		k.name = ""
+		group := strings.TrimSpace(k.String())
+		text := ", " + e.Name
+		if group != last {
+			text = "; " + group + e.Name
+			if k.namespace == "" {
+				text = "; " + group + " " + e.Name
+			}
+		}
+		if part.Len()+len(text) > partMost {
+			parts = append(parts, part.String())
+			part.Reset()
+			text = "; " + k.String() + e.Name
+		}
+		if part.Len() == 0 {
+			text = strings.TrimPrefix(text, "; ")
+		}
+		part.WriteString(text)
+		last = group
+	}
+	return append(parts, part.String())
+}
 
 func namesOf(entries []v1alpha1.InventoryEntry) []string {
 	names := make([]string, 0, len(entries))

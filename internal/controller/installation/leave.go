@@ -129,14 +129,20 @@ func (p *pass) mayFinish(ctx context.Context) error {
 	return p.verify(ctx)
 }
 
-// abandon lets the Installation go with everything left where it is.
+// abandon lets the Installation go with everything left where it is, and lists that in as many Events as it takes.
 func (p *pass) abandon(ctx context.Context) error {
-	left := "nothing"
+	left := []string{"nothing"}
 	if len(p.i.Status.Inventory) > 0 {
-		left = fmt.Sprintf("%d objects, and ConfigMap %s/%s: %s", len(p.i.Status.Inventory), install.SystemNamespace, install.LockName(p.i.Spec.Component), allNamed(p.i.Status.Inventory))
+		left = listed(union(p.i.Status.Inventory, []v1alpha1.InventoryEntry{{Version: "v1", Kind: "ConfigMap", Namespace: install.SystemNamespace, Name: install.LockName(p.i.Spec.Component)}}))
 	}
-	p.r.event(p.i, corev1.EventTypeWarning, "Abandoned", fmt.Sprintf("It was let go by the annotation %s. Left on its cluster: %s", v1alpha1.ReleaseAnnotation, left))
-	p.r.o.Logger.Warn("An Installation was abandoned", "installation", p.name, "left", p.i.Status.Inventory)
+	for n, part := range left {
+		of := ""
+		if len(left) > 1 {
+			of = fmt.Sprintf(" (%d of %d)", n+1, len(left))
+		}
+		p.r.event(p.i, corev1.EventTypeWarning, "Abandoned", fmt.Sprintf("It was let go by the annotation %s. Left on its cluster%s: %s", v1alpha1.ReleaseAnnotation, of, part))
+	}
+	p.r.o.Logger.Warn("An Installation was abandoned", "installation", p.name, "left", left)
 	return p.letInstallationGo(ctx)
 }
 

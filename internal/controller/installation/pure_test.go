@@ -104,6 +104,29 @@ func TestI5_InventoriesAreSets(t *testing.T) {
 	}
 }
 
+func TestI5_WhatIsLeftIsListedWhole(t *testing.T) {
+	entry := func(kind, namespace, name string) v1alpha1.InventoryEntry {
+		return v1alpha1.InventoryEntry{Version: "v1", Kind: kind, Namespace: namespace, Name: name}
+	}
+	few := listed(union([]v1alpha1.InventoryEntry{entry("ConfigMap", "n", "a"), entry("ConfigMap", "n", "b"), entry("Secret", "n", "c"), entry("Namespace", "", "n")}, nil))
+	if len(few) != 1 || few[0] != "Namespace n; ConfigMap n/a, b; Secret n/c" {
+		t.Errorf("%q", few)
+	}
+	var many []v1alpha1.InventoryEntry
+	for n := range 300 {
+		many = append(many, entry("ConfigMap", "n", fmt.Sprintf("name-%03d", n)))
+	}
+	parts := listed(many)
+	for _, part := range parts {
+		if len(part) > partMost || !strings.HasPrefix(part, "ConfigMap n/name-") {
+			t.Errorf("a part of %d bytes: %s", len(part), part)
+		}
+	}
+	if whole := strings.Join(parts, " "); strings.Count(whole, "name-") != 300 {
+		t.Errorf("%d of 300 names in %d parts", strings.Count(whole, "name-"), len(parts))
+	}
+}
+
 func TestI4_StampsNameTheInstallation(t *testing.T) {
 	if name, ok := us.installation("hub"); !ok || name != (types.NamespacedName{Namespace: "apps", Name: "it"}) {
 		t.Errorf("%v %v", name, ok)

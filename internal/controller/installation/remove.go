@@ -129,8 +129,8 @@ func (p *pass) removed(key objectKey, op boundary.Operation, atOnce bool, err er
 	case boundary.Unauthenticated:
 		return false, "", err
 	case boundary.Unknown:
-		if cluster.Reason(err) != "InternalError" {
-			return false, "", err
+		if !ofObject(err) {
+			return false, "", fmt.Errorf("%s: %w", key, err)
 		}
 		fallthrough
 	default:
