@@ -8,6 +8,26 @@ import (
 // ConditionConnected of a ClusterLink: packets go through. A link without the condition is taken to be up.
 const ConditionConnected = "Connected"
 
+// ConditionAccepted of a ClusterLink: it is in use. One that contradicts itself, or a link that was there before, is not.
+const ConditionAccepted = "Accepted"
+
+// The reasons of a ClusterLink's Accepted.
+const (
+	ReasonAccepted = "Accepted"
+	// ReasonInvalidLink: what it says can't be.
+	ReasonInvalidLink = "Invalid"
+	// ReasonLinksOverlap: a link that was there before claims a network of it.
+	ReasonLinksOverlap = "Overlap"
+	// ReasonOwnCluster: it is named as the cluster that it is on.
+	ReasonOwnCluster = "OwnCluster"
+)
+
+// The reasons of a ClusterLink's Connected where spec.probe finds it out.
+const (
+	ReasonProbeSucceeded = "ProbeSucceeded"
+	ReasonProbeFailed    = "ProbeFailed"
+)
+
 // DirectConnectionsAnnotation on a Service, with the value "true", lets its endpoints on third clusters be reached over
 // the providers' own links. The same key under liqo.io/ counts alike.
 const DirectConnectionsAnnotation = "isthmus.dev/use-direct-connections"
