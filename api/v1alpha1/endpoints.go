@@ -64,6 +64,12 @@ type ClusterLink struct {
 }
 
 // ClusterLinkSpec maps the other cluster's networks to what this cluster sees them as.
+//
+// +kubebuilder:validation:XValidation:rule="[(has(self.podCIDRs) ? self.podCIDRs.map(c, c.native) : []) + (has(self.externalCIDRs) ? self.externalCIDRs.map(c, c.native) : [])].all(all, !all.all(a, isCIDR(a)) || all.all(a, all.filter(b, cidr(a).containsIP(cidr(b).ip()) || cidr(b).containsIP(cidr(a).ip())).size() == 1))",message="the native networks overlap: expected each address in one of podCIDRs and externalCIDRs"
+// +kubebuilder:validation:XValidation:rule="[(has(self.podCIDRs) ? self.podCIDRs.map(c, has(c.seenAs) ? c.seenAs : c.native) : []) + (has(self.externalCIDRs) ? self.externalCIDRs.map(c, has(c.seenAs) ? c.seenAs : c.native) : [])].all(all, !all.all(a, isCIDR(a)) || all.all(a, all.filter(b, cidr(a).containsIP(cidr(b).ip()) || cidr(b).containsIP(cidr(a).ip())).size() == 1))",message="the seenAs networks overlap: expected each address in one of podCIDRs and externalCIDRs"
+// +kubebuilder:validation:XValidation:rule="!has(self.transit) || !self.transit.all(a, isCIDR(a.from)) || self.transit.all(a, self.transit.filter(b, cidr(a.from).containsIP(cidr(b.from).ip()) || cidr(b.from).containsIP(cidr(a.from).ip())).size() == 1)",message="the from networks of transit overlap: expected each address in one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.transit) || !self.transit.all(a, isCIDR(a.external)) || self.transit.all(a, self.transit.filter(b, cidr(a.external).containsIP(cidr(b.external).ip()) || cidr(b.external).containsIP(cidr(a.external).ip())).size() == 1)",message="the external networks of transit overlap: expected each address in one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.transit) || self.transit.all(t, !isCIDR(t.from) || has(self.podCIDRs) && self.podCIDRs.map(c, has(c.seenAs) ? c.seenAs : c.native).exists(p, isCIDR(p) && cidr(p).containsCIDR(cidr(t.from))))",message="from in transit: expected a part of what this cluster sees the other one's pods as, of a seenAs in podCIDRs"
 type ClusterLinkSpec struct {
 	// The networks of the other cluster's pods.
 	// +optional
@@ -104,7 +110,7 @@ const (
 
 // CIDRMapping is a network, and what it is seen as.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.seenAs) || cidr(self.native).prefixLength() == cidr(self.seenAs).prefixLength() && cidr(self.native).ip().family() == cidr(self.seenAs).ip().family()",message="seenAs must have the family and the prefix length of native"
+// +kubebuilder:validation:XValidation:rule="!has(self.seenAs) || !isCIDR(self.native) || !isCIDR(self.seenAs) || cidr(self.native).prefixLength() == cidr(self.seenAs).prefixLength() && cidr(self.native).ip().family() == cidr(self.seenAs).ip().family()",message="seenAs must have the family and the prefix length of native"
 type CIDRMapping struct {
 	// As the other cluster has it.
 	// +required
@@ -120,7 +126,7 @@ type CIDRMapping struct {
 
 // TransitMapping is a range of this cluster's external network, and where it leads.
 //
-// +kubebuilder:validation:XValidation:rule="cidr(self.from).prefixLength() == cidr(self.external).prefixLength() && cidr(self.from).ip().family() == cidr(self.external).ip().family()",message="external must have the family and the prefix length of from"
+// +kubebuilder:validation:XValidation:rule="!isCIDR(self.from) || !isCIDR(self.external) || cidr(self.from).prefixLength() == cidr(self.external).prefixLength() && cidr(self.from).ip().family() == cidr(self.external).ip().family()",message="external must have the family and the prefix length of from"
 type TransitMapping struct {
 	// What this cluster sees the other cluster's pods as.
 	// +required
@@ -139,6 +145,7 @@ type LinkProbe struct {
 	// Address and port, as this cluster sees them: 10.71.0.1:80 or [fd00::1]:80.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isIP(self.substring(0, self.lastIndexOf(':')).replace('[', '').replace(']', '')) && int(self.substring(self.lastIndexOf(':') + 1)) > 0 && int(self.substring(self.lastIndexOf(':') + 1)) < 65536",message="expected an address and a port from 1 to 65535, as 10.71.0.1:80 or [fd00::1]:80"
 	// +kubebuilder:validation:Pattern=`^(\d+\.\d+\.\d+\.\d+|\[[0-9a-fA-F:.]+\]):\d{1,5}$`
 	TCP string `json:"tcp"`
 	// Seconds between two probes.
