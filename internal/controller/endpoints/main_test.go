@@ -4,12 +4,15 @@ package endpoints
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -42,6 +45,7 @@ func newSide(t testing.TB) *side {
 	t.Helper()
 	c := controlplane.Shared(t, "provider")
 	defined.Do(func() {
+		ctrl.SetLogger(logr.FromSlogHandler(slog.DiscardHandler))
 		for _, name := range []string{"clusterlinks", "shadowendpointslices"} {
 			content, err := crd.Files.ReadFile("isthmus.dev_" + name + ".yaml")
 			if err == nil {
