@@ -47,6 +47,7 @@ const EndpointsManager = "endpoints.isthmus.dev"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,categories=isthmus,shortName=cl
+// +kubebuilder:printcolumn:name=Accepted,type=string,JSONPath=.status.conditions[?(@.type=="Accepted")].status
 // +kubebuilder:printcolumn:name=Connected,type=string,JSONPath=.status.conditions[?(@.type=="Connected")].status
 // +kubebuilder:printcolumn:name=Pods,type=string,JSONPath=.spec.podCIDRs[*].native
 // +kubebuilder:printcolumn:name=Seen As,type=string,JSONPath=.spec.podCIDRs[*].seenAs
@@ -162,9 +163,9 @@ type LinkProbe struct {
 	Threshold int32 `json:"threshold,omitempty"`
 }
 
-// ClusterLinkStatus is whether the link is up.
+// ClusterLinkStatus is whether the link is used, and up.
 type ClusterLinkStatus struct {
-	// Connected, set by whoever runs the network, or by the probe.
+	// Connected, set by whoever runs the network, or by the probe; Accepted: whether the link is used.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
