@@ -219,7 +219,7 @@ func (s *side) condition(link, kind string, status metav1.ConditionStatus, reaso
 	return nil
 }
 
-// writes returns what the receiver wrote, or tried to, but for Events.
+// writes returns what the receiver wrote, but for Events.
 func (s *side) writes(since time.Time) (out []string) {
 	s.t.Helper()
 	events, err := s.AuditSince(since)
@@ -227,7 +227,7 @@ func (s *side) writes(since time.Time) (out []string) {
 		s.t.Fatal(err)
 	}
 	for _, e := range events {
-		if e.User.Username == user && e.IsWrite() && e.ObjectRef != nil && e.ObjectRef.Resource != "events" {
+		if e.User.Username == user && e.IsWrite() && e.ObjectRef != nil && e.ObjectRef.Resource != "events" && e.Code() < 300 {
 			out = append(out, fmt.Sprintf("%s %s %s/%s %d", e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name, e.Code()))
 		}
 	}

@@ -100,24 +100,24 @@ func (r *receiver) Reconcile(ctx context.Context, request reconcile.Request) (re
 		return reconcile.Result{}, nil // all are looked at when the links are known
 	}
 	shadow, have := &v1alpha1.ShadowEndpointSlice{}, &discoveryv1.EndpointSlice{}
-	for _, o := range []client.Object{shadow, have} {
-		err := r.seen.Get(ctx, request.NamespacedName, o)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return reconcile.Result{}, fmt.Errorf("reading %s: %w", request, err)
-		}
+	if err := read(ctx, r.seen, request.NamespacedName, have); err != nil {
+		return reconcile.Result{}, err
 	}
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(namespaceKind)
-	if err := r.seen.Get(ctx, types.NamespacedName{Name: request.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("reading namespace %s: %w", request.Namespace, err)
+	consumer, refusal, err := r.taken(ctx, r.seen, request.NamespacedName, shadow)
+	if err == nil && consumer == "" && (refusal != "" || have.UID != "") {
+		// Caches do not move together: what is refused, or has gone, is asked for.
+		shadow = &v1alpha1.ShadowEndpointSlice{}
+		consumer, refusal, err = r.taken(ctx, r.live, request.NamespacedName, shadow)
 	}
-	consumer, refusal := taken(shadow, namespace)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	if consumer == "" {
 		r.tell(request, shadow, tally{refused: refusal})
 		return r.result(ctx, request, r.remove(ctx, request.Name, have))
 	}
 	want, t := become(shadow, consumer, links)
-	err := r.put(ctx, want, have)
+	err = r.put(ctx, want, have)
 	switch {
 	case errors.Is(err, errForeign):
 		t.foreign, t.received = true, nil
@@ -142,9 +142,28 @@ func (r *receiver) result(ctx context.Context, request reconcile.Request, err er
 	return reconcile.Result{}, err
 }
 
-// taken returns the consumer whose slice it is: the one that the namespace belongs to (N4), if the slice is a twin of that
+// taken reads a ShadowEndpointSlice, and returns the consumer whose it is.
+func (r *receiver) taken(ctx context.Context, from client.Reader, name types.NamespacedName, shadow *v1alpha1.ShadowEndpointSlice) (consumer, refusal string, err error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(namespaceKind)
+	err = errors.Join(read(ctx, from, name, shadow), read(ctx, from, types.NamespacedName{Name: name.Namespace}, namespace))
+	if err == nil {
+		consumer, refusal = ownerOf(shadow, namespace)
+	}
+	return consumer, refusal, err
+}
+
+// read reads an object; one that is not there stays empty.
+func read(ctx context.Context, from client.Reader, name types.NamespacedName, into client.Object) error {
+	if err := client.IgnoreNotFound(from.Get(ctx, name, into)); err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	return nil
+}
+
+// ownerOf returns the consumer whose slice it is: the one that the namespace belongs to (N4), if the slice is a twin of that
 // one's. Empty: it is nobody's, which is refused for a reason when it pretends to be somebody's.
-func taken(shadow *v1alpha1.ShadowEndpointSlice, namespace client.Object) (consumer, refusal string) {
+func ownerOf(shadow *v1alpha1.ShadowEndpointSlice, namespace client.Object) (consumer, refusal string) {
 	if shadow.UID == "" || shadow.DeletionTimestamp != nil {
 		return "", ""
 	}

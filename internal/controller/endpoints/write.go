@@ -26,16 +26,15 @@ var errForeign = errors.New("an EndpointSlice of that name exists, and was not m
 // errForeign: creation is create-only, and an update is bound to the object that was read.
 func (r *receiver) put(ctx context.Context, want, have *discoveryv1.EndpointSlice) error {
 	if have.UID == "" {
-		// It may be another's, which the cache does not hold: asking first spares a write that would be refused.
-		if r.isForeign(want) {
-			switch err := r.live.Get(ctx, client.ObjectKeyFromObject(want), have); {
-			case apierrors.IsNotFound(err):
-			case err != nil:
+		// It was just created, and the cache is late; or it is another's, which the cache does not hold: asking first spares a
+		// write that would be refused.
+		if r.wasThere(want) {
+			if err := read(ctx, r.live, client.ObjectKeyFromObject(want), have); err != nil {
 				return err
-			case !isOurs(have):
-				return errForeign
 			}
 		}
+	}
+	if have.UID == "" {
 		err := r.live.Create(ctx, want)
 		if !apierrors.IsAlreadyExists(err) {
 			return describing(err, "creating", want)
@@ -93,11 +92,12 @@ func describing(err error, doing string, slice *discoveryv1.EndpointSlice) error
 	return fmt.Errorf("%s EndpointSlice %s/%s: %w", doing, slice.Namespace, slice.Name, err)
 }
 
-// isForeign reports whether another's slice was in the way when it was looked at last.
-func (r *receiver) isForeign(slice client.Object) bool {
+// wasThere reports whether an EndpointSlice of that name was there when it was looked at last, ours or another's.
+func (r *receiver) wasThere(slice client.Object) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.told[reconcile.Request{NamespacedName: client.ObjectKeyFromObject(slice)}].foreign
+	t := r.told[reconcile.Request{NamespacedName: client.ObjectKeyFromObject(slice)}]
+	return t.foreign || t.received != nil
 }
 
 // tell counts what became of a slice, and tells the consumer's people what did not, on the slice.
