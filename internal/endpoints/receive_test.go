@@ -210,3 +210,24 @@ func FuzzParseLink(f *testing.F) {
 		}
 	})
 }
+
+// A chosen path that is down makes an endpoint neither ready nor serving, whatever the consumer says, and leaves the rest as it is.
+func TestE7_DownIsNeitherReadyNorServing(outer *testing.T) {
+	rapid.Check(outer, func(t *rapid.T) {
+		condition := rapid.Ptr(rapid.Bool(), true)
+		said := discoveryv1.EndpointConditions{Ready: condition.Draw(t, "ready"), Serving: condition.Draw(t, "serving"), Terminating: condition.Draw(t, "terminating")}
+		e := v1alpha1.ShadowEndpoint{Origin: origin("one", "10.0.0.5"), Via: via("10.90.0.5"), Conditions: said}
+		down := rapid.SampledFrom([]string{"", "one", "home", "one home"}).Draw(t, "down")
+		got, verdict := Receive(ReceiveInput{Consumer: "home", Links: providerLinks(outer, "", down, ""), AddressType: discoveryv1.AddressTypeIPv4, Endpoint: e})
+		want := said
+		if down == "one home" {
+			want.Ready, want.Serving = ptr.To(false), ptr.To(false)
+		}
+		if diff := cmp.Diff(want, got.Endpoint.Conditions); diff != "" || !verdict.Crosses() {
+			t.Fatalf("with %q down: %v (-want +got)\n%s", down, verdict, diff)
+		}
+		if !cmp.Equal(e.Conditions, said) {
+			t.Fatal("what was received was changed")
+		}
+	})
+}

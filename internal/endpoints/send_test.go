@@ -134,3 +134,21 @@ func TestE3_WhatCrossesOfAnEndpoint(t *testing.T) {
 		t.Errorf("received: (-want +got)\n%s", diff)
 	}
 }
+
+// Where an endpoint on a third cluster lives is told only if the Service asks for direct connections; of the consumer's own it
+// always is.
+func TestE4_OriginIsSentOnRequest(t *testing.T) {
+	links := consumerLinks(t)
+	for _, direct := range []bool{false, true} {
+		for seen, home := range map[string]string{"10.71.0.5": "one", "10.0.0.5": "home"} {
+			sent, verdict := Send(SendInput{Self: "home", Destination: "two", Links: links, Direct: direct, AddressType: discoveryv1.AddressTypeIPv4,
+				Endpoint: discoveryv1.Endpoint{Addresses: []string{seen}}})
+			if !verdict.Crosses() || sent.Via == nil {
+				t.Fatalf("%s: %v, %+v", seen, verdict, sent)
+			}
+			if told := sent.Origin != nil; told != (direct || home == "home") || told && sent.Origin.ClusterID != home {
+				t.Errorf("%s on %s, direct %v: origin %+v", seen, home, direct, sent.Origin)
+			}
+		}
+	}
+}
