@@ -22,6 +22,7 @@ import (
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/cluster/access"
+	"isthmus.dev/isthmus/internal/controller/endpoints"
 	"isthmus.dev/isthmus/internal/controller/tenancy"
 	"isthmus.dev/isthmus/internal/leader"
 	"isthmus.dev/isthmus/internal/observe"
@@ -33,10 +34,12 @@ const (
 	Reflection = "reflection"
 	// Tenancy lets other clusters have namespaces on this one.
 	Tenancy = "tenancy"
+	// Endpoints makes EndpointSlices of what other clusters sent, and with Reflection sends those of Services that cross.
+	Endpoints = "endpoints"
 )
 
 // All are the controllers there are.
-var All = []string{Reflection, Tenancy}
+var All = []string{Reflection, Tenancy, Endpoints}
 
 // Options are what a Controller runs with.
 type Options struct {
@@ -103,8 +106,15 @@ func (c *Controller) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	var links *endpoints.Links
+	if slices.Contains(c.Controllers, Endpoints) {
+		links, err = endpoints.Setup(mgr, endpoints.Options{ClusterID: c.ClusterID, Metrics: c.Own, Logger: c.Logger})
+		if err != nil {
+			return err
+		}
+	}
 	if slices.Contains(c.Controllers, Reflection) {
-		r, err := c.newReflection(ctx, mgr, localUID)
+		r, err := c.newReflection(ctx, mgr, localUID, links)
 		if err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/controller/crossing"
+	"isthmus.dev/isthmus/internal/controller/endpoints"
 	"isthmus.dev/isthmus/internal/controller/fleet"
 	"isthmus.dev/isthmus/internal/controller/liqo"
 	"isthmus.dev/isthmus/internal/controller/nudge"
@@ -35,7 +36,8 @@ type reflection struct {
 	remotes *remotecluster.Remotes
 	fleet   *fleet.Fleet
 	events  *observe.Events
-	mapped  *mapped // nil: NamespaceOffloadings say which namespaces have counterparts
+	mapped  *mapped           // nil: NamespaceOffloadings say which namespaces have counterparts
+	sender  *endpoints.Sender // nil: endpoints do not cross
 
 	// stale leads to what is wanted being worked out again, refresh to statuses being told again.
 	stale   nudge.Nudge
@@ -50,8 +52,9 @@ type reflection struct {
 // everything is the one request by which what is wanted is worked out.
 var everything = types.NamespacedName{Name: "everything"}
 
-// newReflection sets the controllers of reflection up; they run with the manager, and their engines until ctx ends.
-func (c *Controller) newReflection(ctx context.Context, mgr ctrl.Manager, localUID string) (*reflection, error) {
+// newReflection sets the controllers of reflection up; they run with the manager, and their engines until ctx ends. links, if
+// there are any, say where endpoints live.
+func (c *Controller) newReflection(ctx context.Context, mgr ctrl.Manager, localUID string, links *endpoints.Links) (*reflection, error) {
 	r := &reflection{
 		client: mgr.GetClient(), dirty: make(chan struct{}, 1), refresh: make([]nudge.Nudge, 2),
 		events: observe.NewEvents(c.Local.Clientset(), observe.Component, true),
@@ -62,7 +65,13 @@ func (c *Controller) newReflection(ctx context.Context, mgr ctrl.Manager, localU
 		ClusterID: c.ClusterID, Instance: c.Instance, LocalUID: localUID, Namespace: c.Namespace, Local: c.Local,
 		MassDeletion: c.MassDeletion, NamespacesGiven: c.NamespaceSource == SourceLiqo, Metrics: c.Metrics, Logger: c.Logger,
 		Changed: r.changed, Stale: again,
+		Endpoints: links != nil, ServiceMoved: func(service types.NamespacedName) { r.sender.ServiceMoved(service) },
 	})
+	if links != nil {
+		if err := r.sendEndpoints(mgr, c, links); err != nil {
+			return nil, err
+		}
+	}
 	r.remotes = remotecluster.New(remotecluster.Options{
 		Local: c.Local, Namespace: c.Namespace, Providers: c.Providers, UserAgent: c.UserAgent, Gate: c.Gate,
 		Logger: c.Logger, Metrics: c.Own, Events: r.events, Kinds: r.fleet.Kinds, Drained: r.fleet.RemoteDrained,
@@ -124,6 +133,11 @@ func (r *reflection) apply(ctx context.Context, _ reconcile.Request) (reconcile.
 		return reconcile.Result{}, err
 	}
 	r.fleet.Apply(crossings, pairs, all)
+	if r.fleet.EndpointsCross() {
+		if err := r.sender.Begin(); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	r.remotes.KindsChanged()
 	r.changed()
 	return reconcile.Result{}, nil
@@ -176,6 +190,9 @@ func (r *reflection) tell(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.dirty:
+		}
+		if r.sender != nil {
+			r.sender.LookAgain()
 		}
 		var crossings v1alpha1.CrossingList
 		var offloadings v1alpha1.NamespaceOffloadingList
