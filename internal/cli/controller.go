@@ -38,14 +38,16 @@ func newControllerCommand() *cobra.Command {
 		Short: "Carry what Crossings name between this cluster's offloaded namespaces and its RemoteClusters",
 		Long: `Carry what Crossings name between this cluster's offloaded namespaces and its RemoteClusters, as Kubernetes objects
 say: RemoteCluster, NamespaceOffloading, Crossing. With --controllers=tenancy, let other clusters have namespaces on
-this one, as Consumers say.
+this one, as Consumers say. With --controllers=endpoints, make EndpointSlices of what other clusters sent of the endpoints
+of their Services, by ClusterLinks; with reflection besides, send those of Services that cross.
 
 It runs until it is told to stop (SIGINT, SIGTERM). What is missing or can't be reached is waited for, and told in the
 status of these objects.
 
 The cluster ID must stay the same over restarts: objects that were created under another one are not touched.`,
 		Example: `  isthmus controller --cluster-id consumer
-  isthmus controller --controllers tenancy`,
+  isthmus controller --controllers tenancy
+  isthmus controller --cluster-id consumer --controllers reflection,endpoints`,
 		Args: cobra.NoArgs,
 		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 			return o.run(ctx, cmd.ErrOrStderr())
