@@ -29,6 +29,7 @@ type controllerOptions struct {
 	providerFile            string
 	massDeletion            string
 	namespaceSource         string
+	liqoNetworks            bool
 }
 
 func newControllerCommand() *cobra.Command {
@@ -64,6 +65,7 @@ The cluster ID must stay the same over restarts: objects that were created under
 	f.StringVar(&o.providerFile, "clusterprofile-provider-file", "", "file that says which access plugins may be run for ClusterProfiles; empty: none")
 	f.StringVar(&o.massDeletion, "mass-deletion", string(boundary.MassDeletionPause), "what happens when inference would delete most twins of a kind: Pause or Allow")
 	f.StringVar(&o.namespaceSource, "namespace-source", controller.SourceOffloading, "what says which namespaces have counterparts: offloading (NamespaceOffloadings), or liqo (Liqo's NamespaceMaps; Liqo makes the namespaces then)")
+	f.BoolVar(&o.liqoNetworks, "liqo-networks", false, "with --controllers=endpoints, take links from Liqo's Configurations, Connections and IPs, beside ClusterLinks")
 	o.processOptions.flags(cmd)
 	return cmd
 }
@@ -92,6 +94,9 @@ func (o *controllerOptions) check() error {
 	}
 	if !slices.Contains(controller.NamespaceSources, o.namespaceSource) {
 		return fmt.Errorf("--namespace-source %q: expected %s", o.namespaceSource, strings.Join(controller.NamespaceSources, " or "))
+	}
+	if o.liqoNetworks && !slices.Contains(o.controllers, controller.Endpoints) {
+		return fmt.Errorf("--liqo-networks is about endpoints: expected --controllers with %s", controller.Endpoints)
 	}
 	return o.processOptions.check()
 }
@@ -133,7 +138,7 @@ func (o *controllerOptions) run(ctx context.Context, stderr io.Writer) error {
 	c := controller.New(controller.Options{
 		Controllers: o.controllers, ClusterID: o.clusterID, Instance: o.instance, Namespace: o.namespace, Local: local,
 		Gate: candidate.gate, UserAgent: candidate.agent, Version: version(), Providers: providers,
-		MassDeletion: boundary.MassDeletion(o.massDeletion), NamespaceSource: o.namespaceSource, Metrics: metrics, Own: own, Logger: log,
+		MassDeletion: boundary.MassDeletion(o.massDeletion), NamespaceSource: o.namespaceSource, LiqoNetworks: o.liqoNetworks, Metrics: metrics, Own: own, Logger: log,
 		Election: candidate.election(local, o.namespace, o.instance, own, log),
 	})
 	ctx, cancel := context.WithCancel(ctx)

@@ -59,9 +59,11 @@ type Options struct {
 	MassDeletion boundary.MassDeletion
 	// NamespaceSource says which objects say what namespaces have counterparts.
 	NamespaceSource string
-	Metrics         *observe.Remotes
-	Own             *observe.Metrics
-	Logger          *slog.Logger
+	// LiqoNetworks has the controller of endpoints take links from what Liqo says of networks, too.
+	LiqoNetworks bool
+	Metrics      *observe.Remotes
+	Own          *observe.Metrics
+	Logger       *slog.Logger
 	// Election says who of several instances runs; nil: this one is alone.
 	Election *leader.Election
 }
@@ -108,8 +110,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	var links *endpoints.Links
 	if slices.Contains(c.Controllers, Endpoints) {
-		links, err = endpoints.Setup(mgr, endpoints.Options{ClusterID: c.ClusterID, Metrics: c.Own, Logger: c.Logger})
-		if err != nil {
+		if links, err = c.setupEndpoints(mgr); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 )
@@ -21,6 +22,8 @@ type Link struct {
 	Up bool
 
 	pods, externals, transit []mapping
+	// through leads to single pods, instead of transit; nil: transit does.
+	through map[netip.Addr]netip.Addr
 }
 
 // mapping is a network, and one of the same size that stands for it.
@@ -59,6 +62,32 @@ func FromClusterLink(object *v1alpha1.ClusterLink) (*Link, error) {
 	l, err := ParseLink(object.Name, object.Spec)
 	if err == nil {
 		l.Up = Connected(object)
+	}
+	return l, err
+}
+
+// Found is a link that something else than a ClusterLink says.
+type Found struct {
+	// Link is the ClusterLink that would say it, with the condition Connected.
+	Link v1alpha1.ClusterLink
+	// Through has, instead of the link's transit, the address in this cluster's external network that leads to each that it sees.
+	Through map[netip.Addr]netip.Addr
+}
+
+// SetConnected says whether the link is up, and who says so.
+func (f *Found) SetConnected(up bool, who string) {
+	status := metav1.ConditionFalse
+	if up {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&f.Link.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionConnected, Status: status, Reason: who})
+}
+
+// Parse is FromClusterLink for a link that was found.
+func (f *Found) Parse() (*Link, error) {
+	l, err := FromClusterLink(&f.Link)
+	if err == nil {
+		l.through = f.Through
 	}
 	return l, err
 }
@@ -161,6 +190,10 @@ func (l *Link) SeenExternal(external netip.Addr) (seen netip.Addr, ok bool) {
 // Transit returns the address in this cluster's external network that leads to what it sees a pod of the other cluster as.
 // A link without transit is one of networks that are not remapped: what this cluster sees leads there.
 func (l *Link) Transit(seen netip.Addr) (external netip.Addr, ok bool) {
+	if l.through != nil {
+		external, ok = l.through[seen]
+		return external, ok
+	}
 	if len(l.transit) == 0 {
 		_, ok = l.Native(seen)
 		return seen, ok

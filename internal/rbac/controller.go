@@ -32,6 +32,8 @@ type ControllerOptions struct {
 	Liqo bool
 	// Endpoints says whether the controller of endpoints runs, too.
 	Endpoints bool
+	// LiqoNetworks says whether that takes links from what Liqo says of networks, too.
+	LiqoNetworks bool
 	// Subject is who gets the roles.
 	Subject Subject
 }

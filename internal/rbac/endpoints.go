@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/boundary"
@@ -12,10 +13,10 @@ import (
 const discoveryGroup = "discovery.k8s.io"
 
 // receiverNeeds is what the controller of endpoints needs on every cluster: it looks after the ClusterLinks, and makes
-// EndpointSlices of what others sent.
-func receiverNeeds() []need {
+// EndpointSlices of what others sent; with liqo it reads what Liqo says of networks, too.
+func receiverNeeds(liqo bool) []need {
 	isthmus := v1alpha1.GroupVersion.Group
-	return []need{
+	needs := []need{
 		{group: isthmus, resource: "clusterlinks", verbs: watch, cluster: true},
 		{group: isthmus, resource: "clusterlinks/status", verbs: []string{"patch"}, cluster: true},
 		{group: isthmus, resource: "shadowendpointslices", verbs: watch, cluster: true},
@@ -23,6 +24,22 @@ func receiverNeeds() []need {
 		{resource: "namespaces", verbs: watch, cluster: true}, // whose they are
 		{resource: "events", verbs: create, cluster: true},
 	}
+	if liqo {
+		needs = append(needs, liqoNetworks()...)
+	}
+	return needs
+}
+
+// liqoNetworks is what reading Liqo's objects about networks takes, and seeing that they are served.
+func liqoNetworks() (needs []need) {
+	definitions := need{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", verbs: watch, cluster: true}
+	for _, kind := range []schema.GroupResource{
+		{Group: "networking.liqo.io", Resource: "configurations"}, {Group: "networking.liqo.io", Resource: "connections"}, {Group: "ipam.liqo.io", Resource: "ips"},
+	} {
+		needs = append(needs, need{group: kind.Group, resource: kind.Resource, verbs: watch, cluster: true})
+		definitions.names = append(definitions.names, kind.String())
+	}
+	return append(needs, definitions)
 }
 
 // senderNeeds is what it needs besides on a cluster whose Services cross: it makes what crosses of their endpoints.
@@ -46,7 +63,7 @@ func endpointsRule(crossings []v1alpha1.Crossing) *boundary.Rule {
 // endpoints adds what the controller of endpoints needs to what Crossings need.
 func (o *Options) endpoints(c ControllerOptions) {
 	if o.Side == Local {
-		o.extra = append(o.extra, receiverNeeds()...)
+		o.extra = append(o.extra, receiverNeeds(c.LiqoNetworks)...)
 	}
 	rule := endpointsRule(c.Crossings)
 	if rule == nil {
@@ -64,5 +81,5 @@ func Endpoints(o ProviderOptions) []runtime.Object {
 	if o.Name == "" {
 		o.Name = "isthmus-" + o.Instance + "-endpoints"
 	}
-	return o.objects(receiverNeeds())
+	return o.objects(receiverNeeds(o.LiqoNetworks))
 }

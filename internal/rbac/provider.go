@@ -26,6 +26,8 @@ type ProviderOptions struct {
 	LeaderElect bool
 	// Endpoints says whether the controller of endpoints runs beside it.
 	Endpoints bool
+	// LiqoNetworks says whether that takes links from what Liqo says of networks, too.
+	LiqoNetworks bool
 	// Subject is who gets the roles.
 	Subject Subject
 }
@@ -39,7 +41,7 @@ func Provider(o ProviderOptions) []runtime.Object {
 	}
 	needs := providerNeeds(o)
 	if o.Endpoints {
-		needs = append(needs, receiverNeeds()...)
+		needs = append(needs, receiverNeeds(o.LiqoNetworks)...)
 	}
 	return o.objects(needs)
 }

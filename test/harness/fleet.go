@@ -43,6 +43,7 @@ type Member struct {
 	crossings []v1alpha1.Crossing
 	liqo      bool
 	endpoints bool
+	networks  bool // Liqo's say how clusters are linked
 	processes []*Isthmus
 }
 
@@ -168,6 +169,18 @@ func (m *Member) UseLiqo() { m.liqo = true }
 // what Services have that cross.
 func (m *Member) UseEndpoints() { m.endpoints = true }
 
+// UseLiqoNetworks has that take links from what Liqo says of networks, too.
+func (m *Member) UseLiqoNetworks() { m.networks = true }
+
+// Receive starts isthmus controller with the controller of endpoints alone, as a user that holds what isthmus rbac says for it.
+func (m *Member) Receive() *Isthmus {
+	m.t.Helper()
+	m.applyObjects(rbac.Endpoints(rbac.ProviderOptions{
+		Instance: "controller", Namespace: IsthmusNamespace, LiqoNetworks: m.networks, Subject: rbac.Subject{User: user(m.Name())},
+	}), nil)
+	return m.start("controller", "--controllers=endpoints", fmt.Sprintf("--liqo-networks=%t", m.networks), "--kubeconfig", m.userKubeconfig(user(m.Name())))
+}
+
 // Reach tells a consumer how to reach a provider: a Secret with a kubeconfig, and a RemoteCluster with some labels.
 func (m *Member) Reach(provider *Member, labels string) {
 	m.t.Helper()
@@ -211,7 +224,7 @@ func (m *Member) Cross(manifests string) {
 func (m *Member) Grant() {
 	m.t.Helper()
 	objects, err := rbac.Controller(rbac.ControllerOptions{
-		Crossings: m.crossings, Side: rbac.Local, Instance: "controller", Namespace: IsthmusNamespace, Liqo: m.liqo, Endpoints: m.endpoints,
+		Crossings: m.crossings, Side: rbac.Local, Instance: "controller", Namespace: IsthmusNamespace, Liqo: m.liqo, Endpoints: m.endpoints, LiqoNetworks: m.networks,
 		Subject: rbac.Subject{User: user(m.Name())},
 	})
 	m.applyObjects(objects, err)
@@ -231,7 +244,7 @@ func (m *Member) Reflect(flags ...string) *Isthmus {
 	m.t.Helper()
 	m.Grant()
 	if m.endpoints {
-		flags = append(flags, "--controllers=reflection,endpoints")
+		flags = append(flags, "--controllers=reflection,endpoints", fmt.Sprintf("--liqo-networks=%t", m.networks))
 	}
 	return m.start(append([]string{"controller", "--cluster-id", m.Name(), "--kubeconfig", m.userKubeconfig(user(m.Name())), "--log-level", "trace"}, flags...)...)
 }

@@ -25,7 +25,14 @@ import (
 	"isthmus.dev/isthmus/internal/observe"
 )
 
-// Links are the ClusterLinks of this cluster that are in use. They say on the ClusterLinks how those stand, and probe them.
+// LinkSource says which links there are beside the ClusterLinks.
+type LinkSource interface {
+	// Links returns the links, and what is wrong with those that are left out. why says why they are not known; empty: they are.
+	Links() (links []mapping.Found, faults []error, why string)
+}
+
+// Links are the ClusterLinks of this cluster that are in use, and links that were found elsewhere, to clusters that no ClusterLink is
+// named as. They say on the ClusterLinks how those stand, and probe them.
 type Links struct {
 	clusterID string
 	settle    time.Duration
@@ -33,7 +40,9 @@ type Links struct {
 	live      client.Client
 	metrics   *observe.EndpointMetrics
 	logger    *slog.Logger
+	source    LinkSource // nil: there is none
 
+	found   found // what source said last
 	current atomic.Pointer[mapping.Links]
 	inUse   map[string]*mapping.Link // what current holds; only for the one pass at a time
 	settled map[string]settling
@@ -58,7 +67,10 @@ func (l *Links) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	if err := l.seen.List(ctx, list); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing the ClusterLinks: %w", err)
 	}
-	objects := list.Items
+	if !l.look() {
+		return reconcile.Result{}, nil // nothing may be concluded from the absence of what is not known
+	}
+	objects := l.found.beside(list.Items)
 	slices.SortFunc(objects, func(a, b v1alpha1.ClusterLink) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
@@ -68,6 +80,10 @@ func (l *Links) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	l.probes.want(objects, func() { l.again.Add(allLinks) })
 	result := reconcile.Result{RequeueAfter: remaining}
 	for i := range objects {
+		if objects[i].UID == "" { // it was found elsewhere
+			l.found.tell(l.logger, objects[i].Name, verdicts[i])
+			continue
+		}
 		if err := l.tell(ctx, &objects[i], verdicts[i]); err != nil {
 			if keep.Quiet(err) != nil {
 				return result, err
@@ -96,7 +112,7 @@ func (l *Links) judge(objects []v1alpha1.ClusterLink) (usable map[string]*mappin
 	}
 	for i := range objects {
 		name := objects[i].Name
-		link, err := mapping.FromClusterLink(&objects[i])
+		link, err := l.found.parse(&objects[i])
 		switch {
 		case name == l.clusterID:
 			refuse(name, v1alpha1.ReasonOwnCluster, "it is named as this cluster: a ClusterLink is named as the cluster that it leads to")

@@ -52,6 +52,8 @@ type Options struct {
 	ClusterID string
 	// Settle is how long a link has to be down, or up again, before endpoints are changed over; 0: a second.
 	Settle time.Duration
+	// Source says which links there are beside the ClusterLinks; nil: none. LinksFound is to be called when it says anything new.
+	Source LinkSource
 	// Metrics gets the controller's; nil: they are told nowhere.
 	Metrics *observe.Metrics
 	// Logger gets what was done, and what failed; nil: nothing is logged.
@@ -80,7 +82,7 @@ func Setup(mgr ctrl.Manager, o Options) (*Links, error) {
 	events, metrics := observe.NewEvents(clientset, observe.Component, true), observe.NewEndpointMetrics()
 	events.LogTo(o.Logger)
 	probing, stop := context.WithCancel(context.Background())
-	links := &Links{clusterID: o.ClusterID, settle: o.Settle, seen: seen, live: live, metrics: metrics, logger: o.Logger, probes: probes{ctx: probing}}
+	links := &Links{clusterID: o.ClusterID, settle: o.Settle, seen: seen, live: live, metrics: metrics, logger: o.Logger, source: o.Source, probes: probes{ctx: probing}}
 	r := &receiver{links: links, seen: seen, live: live, events: events, metrics: metrics, logger: o.Logger, told: map[reconcile.Request]tally{}}
 	links.OnChange(r.linksChanged)
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
@@ -102,6 +104,9 @@ func Setup(mgr ctrl.Manager, o Options) (*Links, error) {
 	}
 	return links, r.setup(mgr, seen)
 }
+
+// LinksFound has it looked again which links there are.
+func (l *Links) LinksFound() { l.again.Add(allLinks) }
 
 // access makes the cache and the client of the controller.
 func access(mgr ctrl.Manager, config *rest.Config) (cache.Cache, client.Client, error) {
