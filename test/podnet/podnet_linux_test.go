@@ -34,8 +34,8 @@ func TestPodsReachEachOther(t *testing.T) {
 		{"two-2", "10.74.0.2", "hub-2", "hub two"}, {"two-2", "fd74::3", "hub-3", "hub two"},
 		{"two-2", "10.76.0.2", "one-2", "one two"}, {"two-2", "fd76::3", "one-3", "one two"},
 		{"one-2", "10.75.0.3", "two-3", "one two"}, {"one-2", "fd75::2", "two-2", "one two"},
-		{"two-2", "10.92.1.2", "one-2", "hub one, hub two"}, {"two-3", "fd92:0:0:1::3", "one-3", "hub one, hub two"},
-		{"one-2", "10.91.2.2", "two-2", "hub one, hub two"}, {"one-3", "fd91:0:0:2::3", "two-3", "hub one, hub two"},
+		{"two-2", "10.94.0.2", "one-2", "hub one, hub two"}, {"two-3", "fd94:0:0:90::3", "one-3", "hub one, hub two"},
+		{"one-2", "10.93.0.2", "two-2", "hub one, hub two"}, {"one-3", "fd92:0:0:91::3", "two-3", "hub one, hub two"},
 	} {
 		before := passed(t, n)
 		if err := ask(t, pods[tt.from], tt.at, tt.who); err != nil {
@@ -53,7 +53,7 @@ func TestPodsReachEachOther(t *testing.T) {
 		if err := ask(t, pods["two-2"], "10.76.0.2", "one-2"); (err != nil) != lost {
 			t.Errorf("lost: %t: %v", lost, err)
 		}
-		if err := ask(t, pods["two-2"], "10.92.1.2", "one-2"); err != nil {
+		if err := ask(t, pods["two-2"], "10.94.0.2", "one-2"); err != nil {
 			t.Error(err)
 		}
 	}
