@@ -141,6 +141,13 @@ func (r GroupVersionResource) Schema() schema.GroupVersionResource {
 	return schema.GroupVersionResource(r)
 }
 
+// CarriesServices reports whether a Crossing takes Services to remotes, so that their endpoints follow where the controller
+// of endpoints runs (E1).
+func (c *Crossing) CarriesServices() bool {
+	r := c.Spec.Resource
+	return r.Group == "" && r.Resource == "services" && c.Spec.Direction != FromRemote
+}
+
 // Patch is a reference that is translated.
 type Patch struct {
 	// Where it is, like spec.rules[*].backendRefs[*].

@@ -18,6 +18,8 @@ func AddToScheme(s *runtime.Scheme) error {
 		&Consumer{}, &ConsumerList{},
 		&NamespaceRequest{}, &NamespaceRequestList{},
 		&Installation{}, &InstallationList{},
+		&ClusterLink{}, &ClusterLinkList{},
+		&ShadowEndpointSlice{}, &ShadowEndpointSliceList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -136,7 +136,7 @@ func (r *Rule) admits(annotations map[string]string) Selection {
 	}
 	switch {
 	case allow != nil && skip != nil:
-		return Selection{Invalid, fmt.Sprintf("annotations %s and %s are both set; keep one of them", allow.key, skip.key)}
+		return Selection{Invalid, bothSet(allow, skip).Error()}
 	case r.Policy == PolicyAllowList && (allow == nil || !allow.value):
 		return Selection{NotSelected, fmt.Sprintf("rule %s takes only objects annotated %s%s: \"true\"", r.Name, Prefix, allowReflection)}
 	case r.Policy == PolicyDenyList && skip != nil && skip.value:
@@ -145,12 +145,44 @@ func (r *Rule) admits(annotations map[string]string) Selection {
 	return Selection{Selected, fmt.Sprintf("rule %s selects it", r.Name)}
 }
 
+// Wish returns what an object's own annotations say of its crossing, whatever a rule's policy: true, false, or nil where
+// they say nothing. It is for what follows another object unless it says so itself (E1). The error is as in S3.
+func Wish(annotations map[string]string) (*bool, error) {
+	allow, err := reflectionKey(annotations, allowReflection)
+	if err != nil {
+		return nil, err
+	}
+	skip, err := reflectionKey(annotations, skipReflection)
+	switch {
+	case err != nil:
+		return nil, err
+	case allow != nil && skip != nil:
+		return nil, bothSet(allow, skip)
+	case allow != nil:
+		return &allow.value, nil
+	case skip != nil:
+		crosses := !skip.value
+		return &crosses, nil
+	}
+	return nil, nil
+}
+
+// Flag reports whether an annotation is set, under any of the prefixes that count. The error is as in S3.
+func Flag(annotations map[string]string, name string) (bool, error) {
+	value, err := reflectionKey(annotations, name)
+	return value != nil && value.value, err
+}
+
+func bothSet(allow, skip *reflectionValue) error {
+	return fmt.Errorf("annotations %s and %s are both set; keep one of them", allow.key, skip.key)
+}
+
 type reflectionValue struct {
 	key   string
 	value bool
 }
 
-// reflectionKey reads one of the policy keys under all prefixes; nil: it is not set.
+// reflectionKey reads a key that is true or false under all prefixes; nil: it is not set.
 func reflectionKey(annotations map[string]string, name string) (*reflectionValue, error) {
 	var found *reflectionValue
 	for _, prefix := range reflectionPrefixes {

@@ -1,6 +1,7 @@
 package boundary
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -214,4 +215,54 @@ func ruleName(d Decision) string {
 		return ""
 	}
 	return d.Rule.Name
+}
+
+func TestE1_Wish(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                  "nothing",
+		"isthmus.dev/allow-reflection=true": "true",
+		"liqo.io/allow-reflection=false":    "false",
+		"isthmus.dev/skip-reflection=true":  "false",
+		"liqo.io/skip-reflection=false":     "true",
+		"isthmus.dev/skip-reflection=TRUE":  "annotation isthmus.dev/skip-reflection",
+		"isthmus.dev/allow-reflection=":     "annotation isthmus.dev/allow-reflection",
+		"isthmus.dev/allow-reflection=true,liqo.io/skip-reflection=true":   "both set",
+		"isthmus.dev/allow-reflection=true,liqo.io/allow-reflection=false": "contradict",
+	} {
+		annotations := map[string]string{}
+		for _, one := range strings.Split(text, ",") {
+			if key, value, ok := strings.Cut(one, "="); ok {
+				annotations[key] = value
+			}
+		}
+		got := "nothing"
+		if wish, err := Wish(annotations); err != nil {
+			got = err.Error()
+		} else if wish != nil {
+			got = fmt.Sprint(*wish)
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%q: %s, expected %s", text, got, want)
+		}
+	}
+}
+
+func TestE4_Flag(t *testing.T) {
+	const name = "use-direct-connections"
+	for _, test := range []struct {
+		annotations  map[string]string
+		want, faulty bool
+	}{
+		{nil, false, false},
+		{map[string]string{"isthmus.dev/use-direct-connections": "true"}, true, false},
+		{map[string]string{"liqo.io/use-direct-connections": "true"}, true, false},
+		{map[string]string{"isthmus.dev/use-direct-connections": "false"}, false, false},
+		{map[string]string{"isthmus.dev/use-direct-connections": "yes"}, false, true},
+		{map[string]string{"isthmus.dev/use-direct-connections": "true", "liqo.io/use-direct-connections": "false"}, false, true},
+		{map[string]string{"example.io/use-direct-connections": "true"}, false, false},
+	} {
+		if got, err := Flag(test.annotations, name); got != test.want || (err != nil) != test.faulty {
+			t.Errorf("%v: %v, %v", test.annotations, got, err)
+		}
+	}
 }

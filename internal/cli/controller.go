@@ -29,6 +29,7 @@ type controllerOptions struct {
 	providerFile            string
 	massDeletion            string
 	namespaceSource         string
+	liqoNetworks            bool
 }
 
 func newControllerCommand() *cobra.Command {
@@ -38,8 +39,9 @@ func newControllerCommand() *cobra.Command {
 		Short: "Carry what Crossings name between this cluster's offloaded namespaces and its RemoteClusters",
 		Long: `Carry what Crossings name between this cluster's offloaded namespaces and its RemoteClusters, as Kubernetes objects
 say: RemoteCluster, NamespaceOffloading, Crossing. With --controllers=tenancy, let other clusters have namespaces on
-this one, as Consumers say. With --controllers=installation, put the manifests of Installations on the clusters that
-ClusterProfiles name.
+this one, as Consumers say. With --controllers=endpoints, make EndpointSlices of what other clusters sent of the endpoints
+of their Services, by ClusterLinks; with reflection besides, send those of Services that cross. With
+--controllers=installation, put the manifests of Installations on the clusters that ClusterProfiles name.
 
 It runs until it is told to stop (SIGINT, SIGTERM). What is missing or can't be reached is waited for, and told in the
 status of these objects.
@@ -47,6 +49,7 @@ status of these objects.
 The cluster ID must stay the same over restarts: objects that were created under another one are not touched.`,
 		Example: `  isthmus controller --cluster-id consumer
   isthmus controller --controllers tenancy
+  isthmus controller --cluster-id consumer --controllers reflection,endpoints
   isthmus controller --controllers installation --cluster-id hub --clusterprofile-provider-file providers.json`,
 		Args: cobra.NoArgs,
 		RunE: interruptible(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
@@ -64,6 +67,7 @@ The cluster ID must stay the same over restarts: objects that were created under
 	f.StringVar(&o.providerFile, "clusterprofile-provider-file", "", "file that says which access plugins may be run for ClusterProfiles; empty: none")
 	f.StringVar(&o.massDeletion, "mass-deletion", string(boundary.MassDeletionPause), "what happens when inference would delete most twins of a kind: Pause or Allow")
 	f.StringVar(&o.namespaceSource, "namespace-source", controller.SourceOffloading, "what says which namespaces have counterparts: offloading (NamespaceOffloadings), or liqo (Liqo's NamespaceMaps; Liqo makes the namespaces then)")
+	f.BoolVar(&o.liqoNetworks, "liqo-networks", false, "with --controllers=endpoints, take links from Liqo's Configurations, Connections and IPs, beside ClusterLinks")
 	o.processOptions.flags(cmd)
 	return cmd
 }
@@ -93,6 +97,9 @@ func (o *controllerOptions) check() error {
 	}
 	if !slices.Contains(controller.NamespaceSources, o.namespaceSource) {
 		return fmt.Errorf("--namespace-source %q: expected %s", o.namespaceSource, strings.Join(controller.NamespaceSources, " or "))
+	}
+	if o.liqoNetworks && !slices.Contains(o.controllers, controller.Endpoints) {
+		return fmt.Errorf("--liqo-networks is about endpoints: expected --controllers with %s", controller.Endpoints)
 	}
 	return o.processOptions.check()
 }
@@ -134,7 +141,7 @@ func (o *controllerOptions) run(ctx context.Context, stderr io.Writer) error {
 	c := controller.New(controller.Options{
 		Controllers: o.controllers, ClusterID: o.clusterID, Instance: o.instance, Namespace: o.namespace, Local: local,
 		Gate: candidate.gate, UserAgent: candidate.agent, Version: version(), Providers: providers,
-		MassDeletion: boundary.MassDeletion(o.massDeletion), NamespaceSource: o.namespaceSource, Metrics: metrics, Own: own, Logger: log,
+		MassDeletion: boundary.MassDeletion(o.massDeletion), NamespaceSource: o.namespaceSource, LiqoNetworks: o.liqoNetworks, Metrics: metrics, Own: own, Logger: log,
 		Election: candidate.election(local, o.namespace, o.instance, own, log),
 	})
 	ctx, cancel := context.WithCancel(ctx)

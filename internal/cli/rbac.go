@@ -44,7 +44,7 @@ host. The file may be a vcluster.yaml or a plugin's configuration by itself.
 
 With --crossings, print what isthmus controller needs for the Crossings among some manifests. On the remote side that is
 for a cluster that gives no namespaces on request: one that does grants what its Consumer allows. What the controller of such a
-provider needs itself is printed with --consumers.
+provider needs itself is printed with --consumers. --endpoints adds, to either, what the controller of endpoints needs.
 
 With --installations, print what isthmus controller --controllers=installation needs for the Installations in some files: with
 --side local on the hub, with --side remote on the member that they go to. The files have the ConfigMaps and Secrets with the
@@ -60,7 +60,7 @@ upgrade, the roles are enough for both.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "the configuration file (required)")
-	flags.StringVar(&f.side, "side", "", "the cluster to print roles for: local, where the sources are, remote, or provider, with --consumers (required)")
+	flags.StringVar(&f.side, "side", "", "the cluster to print roles for: local, where the sources are, remote, or provider, with --consumers or --endpoints (required)")
 	flags.StringVar(&f.user, "subject-user", "", "the user who gets the roles")
 	flags.StringVar(&f.serviceAccount, "subject-serviceaccount", "isthmus-system/isthmus", "the service account that gets the roles, as NAMESPACE/NAME")
 	flags.StringVar(&f.namespace, "namespace", "isthmus-system", "the namespace of Isthmus's own objects on the local side")
@@ -179,7 +179,7 @@ func (f rbacFlags) options() (rbac.Options, error) {
 	case f.format == formatVCluster:
 		o.Side = rbac.Remote
 	}
-	if o.Side != rbac.Local && o.Side != rbac.Remote && f.controller.consumers == "" {
+	if o.Side != rbac.Local && o.Side != rbac.Remote && (f.side != sideProvider || f.controller.consumers == "" && !f.controller.endpoints) {
 		return o, fmt.Errorf("--side %q: expected local or remote", f.side)
 	}
 	for flag, value := range map[string]string{"--namespace": f.namespace, "--instance": f.instance} {

@@ -30,6 +30,8 @@ type controllerFlags struct {
 	clusterProfile  string
 	clusterProfiles bool
 	liqo            bool
+	endpoints       bool
+	liqoNetworks    bool
 }
 
 func (f *controllerFlags) add(flags *pflag.FlagSet) {
@@ -39,17 +41,24 @@ func (f *controllerFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.clusterProfile, "clusterprofile", "", "with --installations and --side remote, the member that the roles are for, as NAMESPACE/NAME of its ClusterProfile, if the Installations go to several")
 	flags.BoolVar(&f.clusterProfiles, "clusterprofiles", false, "with --crossings, add the right to read ClusterProfiles")
 	flags.BoolVar(&f.liqo, "liqo", false, "with --crossings, add the right to read Liqo's NamespaceMaps, for --namespace-source=liqo")
+	flags.BoolVar(&f.endpoints, "endpoints", false, "with --crossings or --consumers, add the rights that --controllers=endpoints needs; with --side provider alone, print these")
+	flags.BoolVar(&f.liqoNetworks, "liqo-networks", false, "with --endpoints, add the right to read what Liqo says of networks, for --liqo-networks of isthmus controller")
 }
 
 // asked reports whether the roles are those of controller mode.
 func (f *controllerFlags) asked() bool {
-	return f.crossings != "" || f.consumers != "" || len(f.installations) > 0
+	return f.crossings != "" || f.consumers != "" || f.endpoints || len(f.installations) > 0
 }
 
 func (f *controllerFlags) check(side string) error {
 	switch {
 	case f.crossings == "" && (f.clusterProfiles || f.liqo):
 		return errors.New("--clusterprofiles and --liqo are about --crossings: expected it, too")
+	case f.liqoNetworks && !f.endpoints:
+		return errors.New("--liqo-networks is about --endpoints: expected it, too")
+	case f.endpoints && f.crossings == "" && side != sideProvider:
+		return fmt.Errorf("--endpoints and --side %q: expected --crossings, or --side provider", side)
+	case f.endpoints && f.consumers == "" && side == sideProvider && f.crossings == "":
 	case f.clusterProfile != "" && (len(f.installations) == 0 || side != string(rbac.Remote)):
 		return errors.New("--clusterprofile is about --installations and --side remote: expected them, too")
 	case (f.consumers != "") != (side == sideProvider):
@@ -60,11 +69,14 @@ func (f *controllerFlags) check(side string) error {
 
 // print prints the roles. The options are those of all roles; the rest is in the flags.
 func (f *controllerFlags) print(cmd *cobra.Command, kubeconfig string, o rbac.Options) error {
-	if f.consumers != "" {
-		return f.printProvider(cmd, o)
-	}
-	if len(f.installations) > 0 {
+	switch {
+	case len(f.installations) > 0:
 		return f.printInstallations(cmd, kubeconfig, o)
+	case f.consumers != "":
+		return f.printProvider(cmd, o)
+	case f.crossings == "":
+		return rbac.Print(cmd.OutOrStdout(), []string{"What isthmus controller --controllers=endpoints needs on a cluster that runs no other controller of Isthmus."},
+			rbac.Endpoints(rbac.ProviderOptions{Instance: o.Instance, Name: o.Name, Namespace: o.Namespace, LeaderElect: o.LeaderElect, LiqoNetworks: f.liqoNetworks, Subject: o.Subject}))
 	}
 	crossings, err := read[v1alpha1.Crossing](cmd.InOrStdin(), f.crossings, "Crossing")
 	if err != nil {
@@ -72,7 +84,7 @@ func (f *controllerFlags) print(cmd *cobra.Command, kubeconfig string, o rbac.Op
 	}
 	objects, err := rbac.Controller(rbac.ControllerOptions{
 		Crossings: crossings, Side: o.Side, Instance: o.Instance, Name: o.Name, Namespace: o.Namespace, LeaderElect: o.LeaderElect,
-		ClusterProfiles: f.clusterProfiles, Liqo: f.liqo, Subject: o.Subject,
+		ClusterProfiles: f.clusterProfiles, Liqo: f.liqo, Endpoints: f.endpoints, LiqoNetworks: f.liqoNetworks, Subject: o.Subject,
 	})
 	if err != nil {
 		return fmt.Errorf("making roles for %s: %w", f.crossings, err)
@@ -95,7 +107,7 @@ func (f *controllerFlags) printProvider(cmd *cobra.Command, o rbac.Options) erro
 		allowed = append(allowed, c.Spec.Resources...)
 	}
 	objects := rbac.Provider(rbac.ProviderOptions{
-		Resources: allowed, Instance: o.Instance, Name: o.Name, Namespace: o.Namespace, LeaderElect: o.LeaderElect, Subject: o.Subject,
+		Resources: allowed, Instance: o.Instance, Name: o.Name, Namespace: o.Namespace, LeaderElect: o.LeaderElect, Endpoints: f.endpoints, LiqoNetworks: f.liqoNetworks, Subject: o.Subject,
 	})
 	comments := []string{fmt.Sprintf("What isthmus controller needs on a provider for %s: it hands out only what it holds.", count(len(consumers), "Consumer"))}
 	return rbac.Print(cmd.OutOrStdout(), comments, objects)

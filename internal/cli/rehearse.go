@@ -24,7 +24,7 @@ import (
 // isthmus controller, which objects do.
 type rehearsalOptions struct {
 	syncOptions
-	controller              bool
+	controller, endpoints   bool
 	kubeconfig, kubeContext string
 	remote                  string
 	providerFile            string
@@ -33,7 +33,7 @@ type rehearsalOptions struct {
 // What a flag is for: a file, or a controller.
 var (
 	fileOnlyFlags = []string{"config", "local-kubeconfig", "local-context", "remote-kubeconfig", "remote-context", "remote-id"}
-	objectFlags   = []string{"kubeconfig", "context", "remote", "clusterprofile-provider-file"}
+	objectFlags   = []string{"kubeconfig", "context", "remote", "clusterprofile-provider-file", "endpoints"}
 )
 
 func (o *rehearsalOptions) flags(cmd *cobra.Command) {
@@ -43,6 +43,7 @@ func (o *rehearsalOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "with --controller: kubeconfig of the local cluster; empty: the cluster that isthmus runs in")
 	f.StringVar(&o.kubeContext, "context", "", "with --controller: context in the kubeconfig; empty: its current one")
 	f.StringVar(&o.remote, "remote", "", "with --controller: the RemoteCluster that is told about; empty: all")
+	f.BoolVar(&o.endpoints, "endpoints", false, "with --controller: it runs with --controllers=reflection,endpoints")
 	f.StringVar(&o.providerFile, "clusterprofile-provider-file", "", "with --controller: file that says which access plugins may be run for ClusterProfiles; empty: none")
 	f.Lookup("config").Usage = "the file that says what crosses (required, unless --controller is given)"
 	f.Lookup("remote-id").Usage = "name of the remote cluster, a DNS label, the same for good (required with --config)"
@@ -130,11 +131,15 @@ func (o *rehearsalOptions) rehearseController(ctx context.Context, agent string,
 		return nil, err
 	}
 	options := controller.Options{
-		ClusterID: o.clusterID, Instance: o.instance, Namespace: o.namespace, Local: local, UserAgent: agent,
+		Controllers: []string{controller.Reflection},
+		ClusterID:   o.clusterID, Instance: o.instance, Namespace: o.namespace, Local: local, UserAgent: agent,
 		MassDeletion: boundary.MassDeletionPause, Metrics: observe.NewRemotes(observe.NewMetrics(version())), Logger: log,
 	}
 	if o.allowMassDeletion {
 		options.MassDeletion = boundary.MassDeletionAllow
+	}
+	if o.endpoints {
+		options.Controllers = append(options.Controllers, controller.Endpoints)
 	}
 	if o.providerFile != "" {
 		if options.Providers, err = access.OpenProviderFile(o.providerFile); err != nil {

@@ -22,6 +22,7 @@ import (
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/cluster/access"
+	"isthmus.dev/isthmus/internal/controller/endpoints"
 	"isthmus.dev/isthmus/internal/controller/installation"
 	"isthmus.dev/isthmus/internal/controller/tenancy"
 	"isthmus.dev/isthmus/internal/leader"
@@ -34,12 +35,14 @@ const (
 	Reflection = "reflection"
 	// Tenancy lets other clusters have namespaces on this one.
 	Tenancy = "tenancy"
+	// Endpoints makes EndpointSlices of what other clusters sent, and with Reflection sends those of Services that cross.
+	Endpoints = "endpoints"
 	// Installation puts manifests on the clusters that ClusterProfiles name.
 	Installation = "installation"
 )
 
 // All are the controllers there are.
-var All = []string{Reflection, Tenancy, Installation}
+var All = []string{Reflection, Tenancy, Endpoints, Installation}
 
 // Options are what a Controller runs with.
 type Options struct {
@@ -59,9 +62,11 @@ type Options struct {
 	MassDeletion boundary.MassDeletion
 	// NamespaceSource says which objects say what namespaces have counterparts.
 	NamespaceSource string
-	Metrics         *observe.Remotes
-	Own             *observe.Metrics
-	Logger          *slog.Logger
+	// LiqoNetworks has the controller of endpoints take links from what Liqo says of networks, too.
+	LiqoNetworks bool
+	Metrics      *observe.Remotes
+	Own          *observe.Metrics
+	Logger       *slog.Logger
 	// Election says who of several instances runs; nil: this one is alone.
 	Election *leader.Election
 }
@@ -107,6 +112,12 @@ func (c *Controller) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	var links *endpoints.Links
+	if slices.Contains(c.Controllers, Endpoints) {
+		if links, err = c.setupEndpoints(mgr); err != nil {
+			return err
+		}
+	}
 	if slices.Contains(c.Controllers, Installation) {
 		events := observe.NewEvents(c.Local.Clientset(), observe.Component, true)
 		events.LogTo(c.Logger)
@@ -122,7 +133,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		defer c.installs(nil)
 	}
 	if slices.Contains(c.Controllers, Reflection) {
-		r, err := c.newReflection(ctx, mgr, localUID)
+		r, err := c.newReflection(ctx, mgr, localUID, links)
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,13 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/controller/crossing"
+	"isthmus.dev/isthmus/internal/controller/endpoints"
 	"isthmus.dev/isthmus/internal/controller/fleet"
 	"isthmus.dev/isthmus/internal/controller/liqo"
+	"isthmus.dev/isthmus/internal/controller/nudge"
 	"isthmus.dev/isthmus/internal/controller/offloading"
 	"isthmus.dev/isthmus/internal/controller/remotecluster"
 	"isthmus.dev/isthmus/internal/observe"
@@ -36,11 +36,12 @@ type reflection struct {
 	remotes *remotecluster.Remotes
 	fleet   *fleet.Fleet
 	events  *observe.Events
-	mapped  *mapped // nil: NamespaceOffloadings say which namespaces have counterparts
+	mapped  *mapped           // nil: NamespaceOffloadings say which namespaces have counterparts
+	sender  *endpoints.Sender // nil: endpoints do not cross
 
 	// stale leads to what is wanted being worked out again, refresh to statuses being told again.
-	stale   nudge
-	refresh []nudge
+	stale   nudge.Nudge
+	refresh []nudge.Nudge
 	dirty   chan struct{}
 
 	mu       sync.Mutex
@@ -48,48 +49,29 @@ type reflection struct {
 	tasks    sync.WaitGroup
 }
 
-// nudge queues requests of a controller.
-type nudge struct {
-	mu    sync.Mutex
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-}
-
-// source makes a controller listen.
-func (n *nudge) source() source.Source {
-	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.queue = q
-		return nil
-	})
-}
-
-func (n *nudge) add(names ...types.NamespacedName) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, name := range names {
-		if n.queue != nil {
-			n.queue.Add(reconcile.Request{NamespacedName: name})
-		}
-	}
-}
-
 // everything is the one request by which what is wanted is worked out.
 var everything = types.NamespacedName{Name: "everything"}
 
-// newReflection sets the controllers of reflection up; they run with the manager, and their engines until ctx ends.
-func (c *Controller) newReflection(ctx context.Context, mgr ctrl.Manager, localUID string) (*reflection, error) {
+// newReflection sets the controllers of reflection up; they run with the manager, and their engines until ctx ends. links, if
+// there are any, say where endpoints live.
+func (c *Controller) newReflection(ctx context.Context, mgr ctrl.Manager, localUID string, links *endpoints.Links) (*reflection, error) {
 	r := &reflection{
-		client: mgr.GetClient(), dirty: make(chan struct{}, 1), refresh: make([]nudge, 2),
+		client: mgr.GetClient(), dirty: make(chan struct{}, 1), refresh: make([]nudge.Nudge, 2),
 		events: observe.NewEvents(c.Local.Clientset(), observe.Component, true),
 	}
 	r.events.LogTo(c.Logger)
-	again := func() { r.stale.add(everything) }
+	again := func() { r.stale.Add(everything) }
 	r.fleet = fleet.New(ctx, fleet.Options{
 		ClusterID: c.ClusterID, Instance: c.Instance, LocalUID: localUID, Namespace: c.Namespace, Local: c.Local,
 		MassDeletion: c.MassDeletion, NamespacesGiven: c.NamespaceSource == SourceLiqo, Metrics: c.Metrics, Logger: c.Logger,
 		Changed: r.changed, Stale: again,
+		Endpoints: links != nil, ServiceMoved: func(service types.NamespacedName) { r.sender.ServiceMoved(service) },
 	})
+	if links != nil {
+		if err := r.sendEndpoints(mgr, c, links); err != nil {
+			return nil, err
+		}
+	}
 	r.remotes = remotecluster.New(remotecluster.Options{
 		Local: c.Local, Namespace: c.Namespace, Providers: c.Providers, UserAgent: c.UserAgent, Gate: c.Gate,
 		Logger: c.Logger, Metrics: c.Own, Events: r.events, Kinds: r.fleet.Kinds, Drained: r.fleet.RemoteDrained,
@@ -111,19 +93,19 @@ func (c *Controller) newReflection(ctx context.Context, mgr ctrl.Manager, localU
 	// A manager may follow another one in this process.
 	options := controller.Options{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: 1}
 	err := ctrl.NewControllerManagedBy(mgr).Named("fleet").WithOptions(options).
-		Watches(&v1alpha1.Crossing{}, once).Watches(&v1alpha1.NamespaceOffloading{}, once).WatchesRawSource(r.stale.source()).
+		Watches(&v1alpha1.Crossing{}, once).Watches(&v1alpha1.NamespaceOffloading{}, once).WatchesRawSource(r.stale.Source()).
 		Complete(reconcile.Func(r.apply))
 	if err != nil {
 		return nil, fmt.Errorf("setting up the fleet: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).Named("crossing").WithOptions(options).
-		For(&v1alpha1.Crossing{}).WatchesRawSource(r.refresh[0].source()).
+		For(&v1alpha1.Crossing{}).WatchesRawSource(r.refresh[0].Source()).
 		Complete(&crossing.Reconciler{Client: r.client, Fleet: r.fleet, Local: c.Local, Remote: r.remote, Events: r.events})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the controller of Crossings: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).Named("offloading").WithOptions(options).
-		For(&v1alpha1.NamespaceOffloading{}).WatchesRawSource(r.refresh[1].source()).
+		For(&v1alpha1.NamespaceOffloading{}).WatchesRawSource(r.refresh[1].Source()).
 		Complete(&offloading.Reconciler{Client: r.client, Fleet: r.fleet, Offload: r.offload, Ignored: ignored, Events: r.events})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the controller of NamespaceOffloadings: %w", err)
@@ -151,6 +133,11 @@ func (r *reflection) apply(ctx context.Context, _ reconcile.Request) (reconcile.
 		return reconcile.Result{}, err
 	}
 	r.fleet.Apply(crossings, pairs, all)
+	if r.fleet.EndpointsCross() {
+		if err := r.sender.Begin(); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	r.remotes.KindsChanged()
 	r.changed()
 	return reconcile.Result{}, nil
@@ -204,14 +191,17 @@ func (r *reflection) tell(ctx context.Context) {
 			return
 		case <-r.dirty:
 		}
+		if r.sender != nil {
+			r.sender.LookAgain()
+		}
 		var crossings v1alpha1.CrossingList
 		var offloadings v1alpha1.NamespaceOffloadingList
 		if r.client.List(ctx, &crossings) == nil && r.client.List(ctx, &offloadings) == nil {
 			for i := range crossings.Items {
-				r.refresh[0].add(client.ObjectKeyFromObject(&crossings.Items[i]))
+				r.refresh[0].Add(client.ObjectKeyFromObject(&crossings.Items[i]))
 			}
 			for i := range offloadings.Items {
-				r.refresh[1].add(client.ObjectKeyFromObject(&offloadings.Items[i]))
+				r.refresh[1].Add(client.ObjectKeyFromObject(&offloadings.Items[i]))
 			}
 		}
 		for _, remote := range r.fleet.Names() {

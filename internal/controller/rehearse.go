@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,7 +53,7 @@ func Rehearse(ctx context.Context, o Options) (remotes []plan.Remote, refused []
 	}
 	r := fleet.Rehearse(ctx, fleet.Options{
 		ClusterID: o.ClusterID, Instance: o.Instance, Namespace: o.Namespace, Local: o.Local, MassDeletion: o.MassDeletion,
-		Metrics: o.Metrics, Logger: o.Logger,
+		Endpoints: slices.Contains(o.Controllers, Endpoints), Metrics: o.Metrics, Logger: o.Logger,
 	}, crossings, fleet.Offloads(offloadings, remotesOf(all), o.ClusterID), all)
 	pinned = o.Local.Pin(ctx, o.Local.Server())
 	for _, remote := range reached {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
@@ -113,4 +114,18 @@ func (e *Engine) tell(ctx context.Context) {
 		case <-time.After(tellEvery):
 		}
 	}
+}
+
+// HasTwin tells whether a source of a kind on the local cluster has a twin on the remote one. known is false while that
+// can't be told: the latest configuration is not in force, or not every namespace was listed in which a twin could be.
+func (e *Engine) HasTwin(kind schema.GroupKind, source types.NamespacedName) (has, known bool) {
+	tasks, known := e.settled()
+	for _, t := range tasks {
+		if t.Direction != boundary.ToRemote || t.Kind.GroupKind() != kind || !t.runs() {
+			continue
+		}
+		one, ok := t.HasTwin(source)
+		has, known = has || one, known && ok
+	}
+	return has, known
 }

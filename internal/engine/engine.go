@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
@@ -49,6 +51,9 @@ type Options struct {
 	// Changed is called, without locks, when how rules stand changed, or what Drained and its like return; changes that come
 	// together share a call. Nil: nobody wants to know.
 	Changed func()
+	// TwinMoved is called when a source on the local cluster may have come to have a twin on the remote one, or have none any
+	// more; it must not block. Nil: nobody wants to know.
+	TwinMoved func(kind schema.GroupKind, source types.NamespacedName)
 	// Election says who of several instances runs; nil: this one is alone.
 	Election *leader.Election
 }

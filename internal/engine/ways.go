@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/config"
@@ -70,6 +71,9 @@ func (e *Engine) flowsOf(w way, base flow.Options, removed []ledger.Rule) []flow
 		o.Remote = e.RemoteID
 		o.CreateNamespaces, o.MassDeletion = w.createNamespaces, w.massDeletion
 		o.Metrics, o.Logger, o.Changed = e.Metrics, e.Logger, e.told
+		if e.TwinMoved != nil && w.direction == boundary.ToRemote {
+			o.TwinMoved = func(source types.NamespacedName) { e.TwinMoved(kind.GroupKind(), source) }
+		}
 		for _, rule := range w.rules {
 			if rule.Kind.GroupKind() == kind.GroupKind() {
 				o.Rules = append(o.Rules, rule)

@@ -113,6 +113,7 @@ func (e *epoch) create(ctx context.Context, in boundary.Input, d boundary.Decisi
 	e.guard.created(twin.GetUID())
 	e.Siblings.twinChanged(e.Flow, in.Key, changes)
 	e.written(in, d, twin, observe.OperationCreate, boundary.ReasonCreated, "Created")
+	e.twinMoved(in.Key) // of what the answer told, no event tells
 	e.remember(ctx, d.Rule, in.Source)
 	return true
 }

@@ -265,6 +265,7 @@ func (e *epoch) lookAgain(ctx context.Context, key, place types.NamespacedName) 
 		return false
 	case e.isTwin(found):
 		e.twins.Put(found)
+		e.twinMoved(key)
 	default:
 		e.waiting.wait(place, key)
 		e.blockers.found(e.ctx, place, found)

@@ -278,6 +278,7 @@ func (e *epoch) twinChanged(c store.Change) {
 	for key := range keys {
 		if moved {
 			e.Siblings.twinChanged(e.Flow, key, laneOf(c))
+			e.twinMoved(key)
 		}
 		if c.Live {
 			e.states.with(key, func(s *state) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
@@ -64,6 +65,9 @@ type Options struct {
 	Rights string
 	// Changed is called, from anywhere, when the flow, or what is left of its twins, stands otherwise; it must not block.
 	Changed func()
+	// TwinMoved is called, from anywhere, when a source may have come to have a twin, or have none any more; it must not
+	// block. Nil: nobody wants to know.
+	TwinMoved func(source types.NamespacedName)
 }
 
 // End is one end of a flow: a cluster, and the UID of its namespace kube-system by the ledger.

@@ -19,6 +19,16 @@ func TestMetricsOfTheMonitoringPage(t *testing.T) {
 	metrics.SetReachable("local", true)
 	metrics.SetRuleActive("widgets", "ToRemote", "Widget", true)
 	metrics.SetRuleUndeclared("widgets", "ToRemote", "Widget", 1)
+	endpoints := NewEndpointMetrics()
+	metrics.Registry().MustRegister(endpoints)
+	for _, path := range []string{"direct", "via"} {
+		endpoints.AddReceived(path, 1)
+	}
+	endpoints.AddRefused("AddressOutsideCIDRs", 1)
+	endpoints.SetLink("east", true)
+	for _, state := range []string{StateInStep, StateForeign, StateRefused} {
+		endpoints.AddSlices(state, 1)
+	}
 	families, err := metrics.Registry().Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +52,7 @@ func TestMetricsOfTheMonitoringPage(t *testing.T) {
 			for _, label := range metric.GetLabel() {
 				names := []string{label.GetName()}
 				switch label.GetName() {
-				case "operation", "status", "error_type", "state":
+				case "operation", "status", "error_type", "state", "path", "reason":
 					names = append(names, label.GetValue())
 				}
 				for _, name := range names {

@@ -30,6 +30,10 @@ type ControllerOptions struct {
 	ClusterProfiles bool
 	// Liqo says whether Liqo's NamespaceMaps say which namespaces have counterparts, which Liqo makes then.
 	Liqo bool
+	// Endpoints says whether the controller of endpoints runs, too.
+	Endpoints bool
+	// LiqoNetworks says whether that takes links from what Liqo says of networks, too.
+	LiqoNetworks bool
 	// Subject is who gets the roles.
 	Subject Subject
 }
@@ -52,6 +56,9 @@ func Controller(o ControllerOptions) ([]runtime.Object, error) {
 			return nil, fmt.Errorf("the Crossing %q: %w", o.Crossings[i].Name, err)
 		}
 		options.Rules = append(options.Rules, rule)
+	}
+	if o.Endpoints {
+		options.endpoints(o)
 	}
 	return Generate(options)
 }

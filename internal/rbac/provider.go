@@ -24,6 +24,10 @@ type ProviderOptions struct {
 	// Namespace is where its Lease is; LeaderElect says whether it has one.
 	Namespace   string
 	LeaderElect bool
+	// Endpoints says whether the controller of endpoints runs beside it.
+	Endpoints bool
+	// LiqoNetworks says whether that takes links from what Liqo says of networks, too.
+	LiqoNetworks bool
 	// Subject is who gets the roles.
 	Subject Subject
 }
@@ -35,8 +39,22 @@ func Provider(o ProviderOptions) []runtime.Object {
 	if o.Name == "" {
 		o.Name = "isthmus-" + o.Instance + "-tenancy"
 	}
+	needs := providerNeeds(o)
+	if o.Endpoints {
+		needs = append(needs, receiverNeeds(o.LiqoNetworks)...)
+	}
+	return o.objects(needs)
+}
+
+// objects renders what is needed in all namespaces, and the Lease.
+func (o ProviderOptions) objects(needs []need) []runtime.Object {
+	if o.LeaderElect {
+		needs = append(needs, need{
+			group: "coordination.k8s.io", resource: "leases", names: []string{boundary.OwnName(o.Instance)}, verbs: []string{"get", "create", "patch", "update"}, namespace: o.Namespace,
+		})
+	}
 	grants := grantSet{}
-	for _, n := range providerNeeds(o) {
+	for _, n := range needs {
 		grants.add(n, place{anywhere: true})
 	}
 	return objects(Options{Side: Remote, Name: o.Name, Instance: o.Instance, Subject: o.Subject}, grants)
@@ -62,11 +80,6 @@ func providerNeeds(o ProviderOptions) []need {
 		for _, resource := range allowed.Resources {
 			needs = append(needs, handedOut(allowed.Group, resource, allowed.Access)...)
 		}
-	}
-	if o.LeaderElect {
-		needs = append(needs, need{
-			group: "coordination.k8s.io", resource: "leases", names: []string{boundary.OwnName(o.Instance)}, verbs: []string{"get", "create", "patch", "update"}, namespace: o.Namespace,
-		})
 	}
 	return needs
 }

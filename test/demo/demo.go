@@ -27,7 +27,7 @@ const patience = 45 * time.Second
 var errChecks = errors.New("checks failed")
 
 // world is what a demo runs on: two clusters, the provider's controller, and Isthmus between them. The second scene adds
-// tenants of the provider's cluster, the third what objects on both say.
+// tenants of the provider's cluster, the third what objects on both say, the fourth the networks of their pods.
 type world struct {
 	out                io.Writer
 	check              bool
@@ -38,6 +38,7 @@ type world struct {
 	applications       []byte // the CRD
 	tenants            []*tenant
 	peering            *peering // nil: the third scene has not begun
+	direct             *direct  // nil: the fourth has not begun
 }
 
 func newDemo(out io.Writer, check bool) *world { return &world{out: out, check: check} }
@@ -83,6 +84,17 @@ func (w *world) run(ctx context.Context) (err error) {
 	}
 	w.say("")
 	w.printPeering(ctx)
+	if err := w.startDirect(ctx); err != nil {
+		return err
+	}
+	w.say("\nChecking, step by step:\n")
+	morePassed, more = w.runSteps(ctx, directSteps)
+	passed, total = passed+morePassed, total+more
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	w.say("")
+	w.printDirect()
 	morePassed, more = w.runSteps(ctx, peeringEnd)
 	passed, total = passed+morePassed, total+more
 	if ctx.Err() != nil {
@@ -164,6 +176,9 @@ func (w *world) stop() {
 		p.kill()
 	}
 	w.controller.Wait()
+	if w.direct != nil {
+		w.direct.net.Close()
+	}
 	for _, s := range w.clusters() {
 		s.Stop()
 	}

@@ -55,14 +55,14 @@ func (w *world) startPeering(ctx context.Context) (err error) {
 		if err := os.WriteFile(path, file(grant.file), 0o600); err != nil {
 			return err
 		}
-		if err := grantRights(ctx, w.binary(), grant.to, grant.user, grant.flag, path, "--side", grant.side, "--instance", "controller"); err != nil {
+		if err := grantRights(ctx, w.binary(), grant.to, grant.user, grant.flag, path, "--side", grant.side, "--instance", "controller", "--endpoints"); err != nil {
 			return err
 		}
 	}
-	if p.consents, err = startController(w.binary(), w.dir, w.provider, tenancyUser, "--controllers", "tenancy"); err != nil {
+	if p.consents, err = startController(w.binary(), w.dir, w.provider, tenancyUser, "--controllers", "tenancy,endpoints"); err != nil {
 		return err
 	}
-	if p.reflects, err = startController(w.binary(), w.dir, w.consumer, controllerUser, "--cluster-id", w.consumer.Name()); err != nil {
+	if p.reflects, err = startController(w.binary(), w.dir, w.consumer, controllerUser, "--controllers", "reflection,endpoints", "--cluster-id", w.consumer.Name()); err != nil {
 		return err
 	}
 	w.controller.Go(func() { runController(ctx, p.provider) })

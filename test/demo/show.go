@@ -81,7 +81,8 @@ var thingsToTry = []tryThis{
 	{"The tenants' Applications, where they meet", "k --context provider -n argocd get applications"},
 	{"What acme's Isthmus may not read", "! k --context provider -n vcluster-globex--shop get secrets --as isthmus-acme"},
 	{"What says what crosses where isthmus controller runs", "k --context consumer get crossings,remoteclusters -o wide && k --context provider get consumers"},
-	{"What may cross is written here", "cat examples/demo/sync.yaml examples/demo/tenant-sync.yaml examples/demo/peering-*.yaml"},
+	{"How the clusters see each other's pods", "k --context consumer get clusterlinks && k --context provider get clusterlinks"},
+	{"What may cross is written here", "cat examples/demo/sync.yaml examples/demo/tenant-sync.yaml examples/demo/peering-*.yaml examples/demo/direct.yaml"},
 }
 
 // paths returns the shell lines that the commands need first.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -41,6 +42,8 @@ type Member struct {
 	fleet     *Fleet
 	crossings []v1alpha1.Crossing
 	liqo      bool
+	endpoints bool
+	networks  bool // Liqo's say how clusters are linked
 	processes []*Isthmus
 }
 
@@ -154,13 +157,29 @@ func (m *Member) Trust(consumer *Member) {
 	m.t.Helper()
 	objects, err := rbac.Controller(rbac.ControllerOptions{
 		Crossings: consumer.crossings, Side: rbac.Remote, Instance: "controller", Name: user(consumer.Name()), Namespace: IsthmusNamespace,
-		Liqo: consumer.liqo, Subject: rbac.Subject{User: user(consumer.Name())},
+		Liqo: consumer.liqo, Endpoints: consumer.endpoints, Subject: rbac.Subject{User: user(consumer.Name())},
 	})
 	m.applyObjects(objects, err)
 }
 
 // UseLiqo says that Liqo makes the cluster's namespaces on its providers.
 func (m *Member) UseLiqo() { m.liqo = true }
+
+// UseEndpoints has the controller of endpoints run beside the cluster's reflection: it takes what others send it, and sends
+// what Services have that cross.
+func (m *Member) UseEndpoints() { m.endpoints = true }
+
+// UseLiqoNetworks has that take links from what Liqo says of networks, too.
+func (m *Member) UseLiqoNetworks() { m.networks = true }
+
+// Receive starts isthmus controller with the controller of endpoints alone, as a user that holds what isthmus rbac says for it.
+func (m *Member) Receive() *Isthmus {
+	m.t.Helper()
+	m.applyObjects(rbac.Endpoints(rbac.ProviderOptions{
+		Instance: "controller", Namespace: IsthmusNamespace, LiqoNetworks: m.networks, Subject: rbac.Subject{User: user(m.Name())},
+	}), nil)
+	return m.start("controller", "--controllers=endpoints", fmt.Sprintf("--liqo-networks=%t", m.networks), "--kubeconfig", m.userKubeconfig(user(m.Name())))
+}
 
 // Reach tells a consumer how to reach a provider: a Secret with a kubeconfig, and a RemoteCluster with some labels.
 func (m *Member) Reach(provider *Member, labels string) {
@@ -205,7 +224,7 @@ func (m *Member) Cross(manifests string) {
 func (m *Member) Grant() {
 	m.t.Helper()
 	objects, err := rbac.Controller(rbac.ControllerOptions{
-		Crossings: m.crossings, Side: rbac.Local, Instance: "controller", Namespace: IsthmusNamespace, Liqo: m.liqo,
+		Crossings: m.crossings, Side: rbac.Local, Instance: "controller", Namespace: IsthmusNamespace, Liqo: m.liqo, Endpoints: m.endpoints, LiqoNetworks: m.networks,
 		Subject: rbac.Subject{User: user(m.Name())},
 	})
 	m.applyObjects(objects, err)
@@ -214,6 +233,9 @@ func (m *Member) Grant() {
 // Ask runs a command that tells what isthmus controller would do, as the user that it runs as.
 func (m *Member) Ask(command string, flags ...string) (output string, code int) {
 	m.t.Helper()
+	if m.endpoints {
+		flags = append(flags, "--endpoints")
+	}
 	return Run(m.t, append([]string{command, "--controller", "--kubeconfig", m.userKubeconfig(user(m.Name())), "--cluster-id", m.Name()}, flags...)...)
 }
 
@@ -221,6 +243,9 @@ func (m *Member) Ask(command string, flags ...string) (output string, code int) 
 func (m *Member) Reflect(flags ...string) *Isthmus {
 	m.t.Helper()
 	m.Grant()
+	if m.endpoints {
+		flags = append(flags, "--controllers=reflection,endpoints", fmt.Sprintf("--liqo-networks=%t", m.networks))
+	}
 	return m.start(append([]string{"controller", "--cluster-id", m.Name(), "--kubeconfig", m.userKubeconfig(user(m.Name())), "--log-level", "trace"}, flags...)...)
 }
 
@@ -379,6 +404,7 @@ func (m *Member) audit() {
 			case r.Verb == "patch" && r.ObjectRef.Subresource == "status":
 			case r.Verb == "patch" && stamped && bound:
 			case r.Verb == "patch" && finalizersPatch(r) != nil:
+			case r.ObjectRef.Resource == "endpointslices" && request.Metadata.Labels[discoveryv1.LabelManagedBy] == v1alpha1.EndpointsManager: // what was received
 			case r.Verb == "patch" && strings.HasPrefix(string(r.RequestObject), "["): // a release, which tests the UID
 			case r.Verb == "delete":
 				var options struct {

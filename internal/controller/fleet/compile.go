@@ -28,6 +28,8 @@ type Input struct {
 	Carried func(crossing, remote string) bool
 	// MassDeletion is the setting of the guard (F8).
 	MassDeletion boundary.MassDeletion
+	// Endpoints: those of Services cross with them.
+	Endpoints bool
 }
 
 // Kind is how both sides serve a resource.
@@ -94,6 +96,10 @@ func Compile(in Input) Output {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	specs := map[string][]string{} // of what the rules come from, by remote
+	services, servicesStand := map[string]*followed{}, false
+	for _, remote := range in.Remotes {
+		services[remote.Name] = &followed{}
+	}
 	var sound []*v1alpha1.Crossing
 	for i := range crossings {
 		c := &crossings[i]
@@ -107,7 +113,11 @@ func Compile(in Input) Output {
 		if err == nil {
 			err = against(c, sound)
 		}
+		if err == nil {
+			err = in.ownEndpoints(c)
+		}
 		outcome.Err = err
+		servicesStand = servicesStand || err == nil && c.DeletionTimestamp == nil && c.CarriesServices()
 		for _, remote := range in.Remotes {
 			selects := err == nil && selector.Matches(labels.Set(remote.Labels))
 			if err != nil || !selects && !in.Carried(c.Name, remote.Name) {
@@ -123,6 +133,9 @@ func Compile(in Input) Output {
 			}
 			// What is to be taken away takes rights too.
 			out.Wanted[remote.Name] = append(out.Wanted[remote.Name], requested(c))
+			if c.CarriesServices() {
+				services[remote.Name].add(c, selects)
+			}
 			if c.DeletionTimestamp != nil {
 				continue
 			}
@@ -146,6 +159,7 @@ func Compile(in Input) Output {
 		out.Crossings[c.Name] = outcome
 	}
 	for remote, conf := range out.Configs {
+		specs[remote] = append(specs[remote], in.follow(&out, remote, services[remote], servicesStand)...)
 		conf.Hash = hashOf(conf, specs[remote])
 	}
 	return out

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/boundary"
@@ -36,8 +37,12 @@ type Options struct {
 	MassDeletion boundary.MassDeletion
 	// NamespacesGiven: somebody else makes the counterparts, so they are neither made nor asked for.
 	NamespacesGiven bool
-	Metrics         *observe.Remotes
-	Logger          *slog.Logger
+	// Endpoints: those of Services cross with them. ServiceMoved is called when a Service may have come to have a twin
+	// somewhere, or have none any more; it must not block.
+	Endpoints    bool
+	ServiceMoved func(service types.NamespacedName)
+	Metrics      *observe.Remotes
+	Logger       *slog.Logger
 	// Changed is called, without locks, when statuses may have changed. Stale is called when Apply should be called again.
 	Changed, Stale func()
 }
@@ -193,6 +198,13 @@ func (f *Fleet) launch(m Member, pairs []Pair, out Output) {
 	o.Changed = func() {
 		s.lookAgain()
 		f.progressed()
+	}
+	if f.Endpoints {
+		o.TwinMoved = func(kind schema.GroupKind, source types.NamespacedName) {
+			if kind == servicesKind {
+				f.ServiceMoved(source)
+			}
+		}
 	}
 	s.engine = engine.New(o)
 	s.requests = requests.New(requests.Options{

@@ -99,13 +99,16 @@ func (f *Fleet) Holders(crossing string) []string {
 	return holders
 }
 
-// CrossingDrained tells how many twins of a removed Crossing are left on a remote; known is false as long as that can't be
+// CrossingDrained tells how many twins of a removed Crossing are left on a remote, those of endpoints included; known is false as long as that can't be
 // told.
 func (f *Fleet) CrossingDrained(name, remote string) (left int, known bool) {
-	if s := f.ship(remote); s != nil {
-		return s.engine.RuleDrained(name)
+	s := f.ship(remote)
+	if s == nil {
+		return 0, false
 	}
-	return 0, false
+	left, known = s.engine.RuleDrained(name)
+	more, ok := f.endpointsDrained(s, name, remote)
+	return left + more, known && ok
 }
 
 // NamespaceDrained tells how much of a withdrawn local namespace is left on a remote: twins, and then what a provider made

@@ -21,7 +21,7 @@ type sides struct {
 // workOut works out what a fleet carries. clusters are the remotes that may be used.
 func (o *Options) workOut(crossings []v1alpha1.Crossing, pairs []Pair, members []Member, s sides) (clusters map[string]*cluster.Cluster, out Output) {
 	clusters = map[string]*cluster.Cluster{}
-	in := Input{Crossings: crossings, Pairs: pairs, MassDeletion: o.MassDeletion, Carried: s.carried}
+	in := Input{Crossings: crossings, Pairs: pairs, MassDeletion: o.MassDeletion, Endpoints: o.Endpoints, Carried: s.carried}
 	for _, m := range members {
 		in.Remotes = append(in.Remotes, m.Remote)
 		if !m.Barred {
