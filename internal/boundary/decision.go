@@ -80,6 +80,8 @@ type Input struct {
 	// Rules are the rules of the flow; Removed are those that the ledger knows and the configuration does not.
 	Rules   []*Rule
 	Removed []RemovedRule
+	// Waiting names rules that stand, although what they carry can't be said for now.
+	Waiting []string
 	Naming  Naming
 
 	// Key is the source's namespace and name.

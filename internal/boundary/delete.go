@@ -6,6 +6,10 @@ import "slices"
 // row of the deletion table that fits decides; what keeps twins because a side can't be read is the flow's, which
 // then asks for no decision. last: the source has no twin elsewhere, so none is left whose status it could have.
 func (d *decider) unselected(stamp Stamp, last bool) {
+	if slices.Contains(d.in.Waiting, stamp.Rule) {
+		d.hold(UntilChange, "what rule %s carries can't be said for now, so what it has carried stays as it is", stamp.Rule)
+		return
+	}
 	for _, removed := range d.in.Removed {
 		if removed.Name == stamp.Rule && !d.selected() {
 			d.because("rule %s was removed, onRemoval is %s", removed.Name, removed.OnRemoval)

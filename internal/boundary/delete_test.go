@@ -17,6 +17,7 @@ func releasedSource(in *Input) {
 }
 func filterAway(in *Input) { in.Rules[0].Namespaces.Exclude = []string{"shop"} }
 func allowList(in *Input)  { in.Rules[0].Policy = PolicyAllowList }
+func ruleWaits(in *Input)  { in.Rules, in.Waiting = nil, []string{in.Rules[0].Name} }
 func otherRule(in *Input)  { in.Rules = []*Rule{widgetRule(func(r *Rule) { r.Name = "others" })} }
 
 // The rows of the deletion table that Decide settles. The kept rows before them are the flow's: it does not ask then.
@@ -39,6 +40,12 @@ func TestD_DeletionTable(t *testing.T) {
 		{"rule removed, another one selects the source for another place", m{removed(RemovalOrphan), otherRule, pairAway}, expect{action: Delete}, false},
 		{"… which the guard holds", m{removed(RemovalDelete), otherRule, pairAway, inferred, paused}, expect{Hold, UntilGuard, ""}, false},
 		{"another rule was removed", m{func(in *Input) { in.Removed = []RemovedRule{{Name: "others", OnRemoval: RemovalOrphan}} }, noSource}, expect{action: Delete}, false},
+
+		{"rule not known for now, source gone", m{ruleWaits, noSource}, expect{Hold, UntilChange, ""}, false},
+		{"rule not known for now, source terminating", m{ruleWaits, dyingSource}, expect{Hold, UntilChange, ""}, false},
+		{"rule not known for now, another one selects the source", m{ruleWaits, otherRule}, expect{action: Apply}, false},
+		{"rule not known for now, twin foreign", m{ruleWaits, noSource, foreignTwin}, expect{action: Nothing}, false},
+		{"another rule is not known for now", m{func(in *Input) { in.Waiting = []string{"others"} }, noSource}, expect{action: Delete}, false},
 
 		{"pair changed", m{pairAway}, expect{action: Delete}, false},
 		{"pair changed, for many at once", m{pairAway, inferred, paused}, expect{Hold, UntilGuard, ""}, false},

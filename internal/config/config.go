@@ -29,6 +29,10 @@ type Config struct {
 	// Unready are those of Namespaces whose counterparts must not be touched for now: what is there stays as it is. A file
 	// can't say so.
 	Unready []string
+	// Waiting names rules that stand, although what they carry can't be said for now: because nobody told yet how their kind
+	// is served, or because they were changed into something that is refused. What they have carried stays as it is. A file
+	// can't say so.
+	Waiting []string
 	// Confined: copies of remote objects go into the counterparts of their namespaces alone, whatever their annotations say.
 	// No file says so: it is for configurations that others than the writers of a file take part in.
 	Confined bool

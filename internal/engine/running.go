@@ -197,7 +197,7 @@ func same(running, want flow.Options) bool {
 	return running.Direction == want.Direction && running.Kind == want.Kind &&
 		reflect.DeepEqual(byName(running.Rules), byName(want.Rules)) && want.Extent.Follows(running.Extent) &&
 		running.CreateNamespaces == want.CreateNamespaces && running.MassDeletion == want.MassDeletion &&
-		within(want.Removed, running.Removed)
+		within(want.Removed, running.Removed) && slices.Equal(running.Waiting, want.Waiting)
 }
 
 func within[T any](few, many []T) bool {

@@ -104,3 +104,32 @@ syncResources:
 		t.Error("a flow that has a rule to wind down is one that has not, or one that had is not one that has done so")
 	}
 }
+
+// A rule that ran before, and stands although it can't run now, is not wound down; flows of its kind know it.
+func TestD_ARuleThatWaitsIsNotWoundDown(t *testing.T) {
+	rule := ledger.Rule{Name: "one", Version: "v1", Kind: "Secret", Direction: boundary.ToRemote, OnRemoval: boundary.RemovalDelete}
+	for _, test := range []struct {
+		rules   []*boundary.Rule
+		waiting []string
+		flows   int
+	}{
+		{nil, nil, 1},
+		{nil, []string{"one"}, 0},
+		{[]*boundary.Rule{{Name: "two", Kind: rule.GroupVersionKind(), Direction: boundary.ToRemote}}, []string{"one"}, 1},
+	} {
+		e := New(Options{Config: &config.Config{Rules: test.rules, Waiting: test.waiting}, ClusterID: "here", RemoteID: "there", Instance: "default"})
+		var flows []flow.Options
+		for _, w := range e.ways(e.Config, "uid-1", "uid-2") {
+			flows = append(flows, e.flowsOf(w, flow.Options{}, []ledger.Rule{rule})...)
+		}
+		if len(flows) != test.flows {
+			t.Errorf("%v: %d flows", test.waiting, len(flows))
+			continue
+		}
+		for _, f := range flows {
+			if (len(f.Removed) > 0) != (test.waiting == nil) || !slices.Equal(f.Waiting, test.waiting) {
+				t.Errorf("%v: removed %v, waiting %v", test.waiting, f.Removed, f.Waiting)
+			}
+		}
+	}
+}

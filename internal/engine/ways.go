@@ -21,6 +21,7 @@ type way struct {
 	rules            []*boundary.Rule
 	createNamespaces bool
 	massDeletion     boundary.MassDeletion
+	waiting          []string // config.Config.Waiting
 }
 
 // ways returns both directions in which a configuration's objects cross, between clusters whose namespaces kube-system
@@ -45,7 +46,7 @@ func (e *Engine) ways(c *config.Config, localUID, remoteUID string) []way {
 			w.extent.Unready[name] = true
 		}
 		w.rules = slices.DeleteFunc(slices.Clone(c.Rules), func(r *boundary.Rule) bool { return r.Direction != w.direction })
-		w.massDeletion = c.MassDeletion
+		w.massDeletion, w.waiting = c.MassDeletion, c.Waiting
 	}
 	return both
 }
@@ -60,9 +61,18 @@ func (e *Engine) identity(direction boundary.Direction, uid string) boundary.Ide
 }
 
 // flowsOf says how the flows of a direction run, one a kind. base holds what they have in common, and the ledger if they
-// are to run.
-func (e *Engine) flowsOf(w way, base flow.Options, removed []ledger.Rule) []flow.Options {
-	removed = slices.DeleteFunc(slices.Clone(removed), func(r ledger.Rule) bool { return r.Direction != w.direction })
+// are to run; absent are the rules of earlier runs that do not run now.
+func (e *Engine) flowsOf(w way, base flow.Options, absent []ledger.Rule) []flow.Options {
+	var removed, waiting []ledger.Rule
+	for _, rule := range absent {
+		switch {
+		case rule.Direction != w.direction:
+		case slices.Contains(w.waiting, rule.Name):
+			waiting = append(waiting, rule)
+		default:
+			removed = append(removed, rule)
+		}
+	}
 	var flows []flow.Options
 	for _, kind := range kindsOf(w.rules, removed) {
 		o := base
@@ -82,6 +92,11 @@ func (e *Engine) flowsOf(w way, base flow.Options, removed []ledger.Rule) []flow
 		for _, rule := range removed {
 			if rule.GroupVersionKind().GroupKind() == kind.GroupKind() {
 				o.Removed = append(o.Removed, boundary.RemovedRule{Name: rule.Name, OnRemoval: rule.OnRemoval, CarryFinalizers: rule.CarryFinalizers})
+			}
+		}
+		for _, rule := range waiting {
+			if rule.GroupVersionKind().GroupKind() == kind.GroupKind() {
+				o.Waiting = append(o.Waiting, rule.Name)
 			}
 		}
 		if !slices.ContainsFunc(o.Rules, (*boundary.Rule).RefersByKind) {

@@ -40,6 +40,8 @@ type Options struct {
 	// Rules are the rules of the kind; Removed those of earlier runs that are to be wound down (D5).
 	Rules   []*boundary.Rule
 	Removed []boundary.RemovedRule
+	// Waiting names rules of the kind whose twins stay as they are for now.
+	Waiting []string
 	// Extent is the first one: Flow.Extent tells the one in force.
 	Extent Extent
 

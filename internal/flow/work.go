@@ -136,7 +136,7 @@ func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured,
 	source, twins := e.sources.Get(key), e.twins.ByIndex(key)
 	st := e.states.get(key)
 	in := boundary.Input{
-		Identity: e.Identity, Rules: e.Rules, Removed: e.Options.Removed, Naming: x.Naming, Withdrawn: x.withdrawn(e.Direction, key, place), Unready: x.Unready[key.Namespace],
+		Identity: e.Identity, Rules: e.Rules, Removed: e.Options.Removed, Waiting: e.Options.Waiting, Naming: x.Naming, Withdrawn: x.withdrawn(e.Direction, key, place), Unready: x.Unready[key.Namespace],
 		Key: key, Source: source, Place: place, Twin: twin, Stamped: stampedRule(twins),
 		Memory: st.memory, Guard: e.guard.get(), Now: time.Now(), Resolve: e.References.resolve,
 	}

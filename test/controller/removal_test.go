@@ -18,12 +18,26 @@ func TestD5_ACrossingIsRemoved(t *testing.T) {
 	west := f.Member("west")
 	west.Cross(crossing("red", ", policy: All, selector: {matchLabels: {color: red}}, onRemoval: Orphan"))
 	west.Cross(crossing("blue", ", policy: All, selector: {matchLabels: {color: blue}}"))
-	west.Reflect()
+	p := west.Reflect()
 	west.Offload("shop", "")
 	for _, color := range []string{"red", "blue"} {
 		west.Create(fmt.Sprintf("{apiVersion: example.io/v1, kind: Widget, metadata: {name: %[1]s, namespace: shop, labels: {color: %[1]s}}, spec: {size: 1}}", color))
 	}
 	f.Eventually(all(func() error { return there(east, widgets, "shop-west", "red") }, func() error { return there(east, widgets, "shop-west", "blue") }))
+
+	// One that is edited into what is refused has not been removed: what it carried stays, also over a restart.
+	west.Patch(crossings, "", "blue", "{spec: {patches: [{path: 'spec[', type: rewriteName}]}}")
+	f.Eventually(func() error {
+		return condition(west.Get(crossings, "", "blue"), "Active", "False", "", "patches[0].path")
+	})
+	p.Stop()
+	west.Reflect()
+	west.Create("{apiVersion: example.io/v1, kind: Widget, metadata: {name: more, namespace: shop, labels: {color: red}}, spec: {size: 1}}")
+	f.Eventually(func() error { return there(east, widgets, "shop-west", "more") })
+	if err := there(east, widgets, "shop-west", "blue"); err != nil {
+		t.Errorf("with a Crossing that is refused: %v", err)
+	}
+
 	for _, name := range []string{"red", "blue"} {
 		west.Delete(crossings, "", name)
 	}

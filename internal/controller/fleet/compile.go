@@ -120,7 +120,12 @@ func Compile(in Input) Output {
 		servicesStand = servicesStand || err == nil && c.DeletionTimestamp == nil && c.CarriesServices()
 		for _, remote := range in.Remotes {
 			selects := err == nil && selector.Matches(labels.Set(remote.Labels))
-			if err != nil || !selects && !in.Carried(c.Name, remote.Name) {
+			if err != nil {
+				stands(out.Configs[remote.Name], c)
+				services[remote.Name].refused = services[remote.Name].refused || c.DeletionTimestamp == nil && c.CarriesServices()
+				continue
+			}
+			if !selects && !in.Carried(c.Name, remote.Name) {
 				continue
 			}
 			if selects {
@@ -129,6 +134,7 @@ func Compile(in Input) Output {
 			kind := in.Kind(remote.Name, c.Spec.Resource.Schema())
 			if kind.ClusterScoped && c.Spec.Direction != v1alpha1.FromRemote {
 				outcome.Err = fmt.Errorf("%s is cluster-scoped: such kinds cross only as mirrors, with direction: FromRemote", c.Spec.Resource.Resource)
+				stands(out.Configs[remote.Name], c)
 				continue
 			}
 			// What is to be taken away takes rights too.
@@ -147,6 +153,7 @@ func Compile(in Input) Output {
 			}
 			if err != nil {
 				outcome.Unserved[remote.Name] = err
+				stands(out.Configs[remote.Name], c)
 				continue
 			}
 			conf := out.Configs[remote.Name]
@@ -163,6 +170,13 @@ func Compile(in Input) Output {
 		conf.Hash = hashOf(conf, specs[remote])
 	}
 	return out
+}
+
+// stands notes that a Crossing is there, although it has no rule for now: that is no removal of the rule that it had (D).
+func stands(conf *config.Config, c *v1alpha1.Crossing) {
+	if c.DeletionTimestamp == nil {
+		conf.Waiting = append(conf.Waiting, c.Name)
+	}
 }
 
 // ground returns a remote's configuration without rules.
@@ -289,6 +303,6 @@ func requested(c *v1alpha1.Crossing) v1alpha1.RequestedResource {
 
 // hashOf tells configurations apart; specs are what its rules come from.
 func hashOf(c *config.Config, specs []string) string {
-	sum := sha256.Sum256([]byte(text([]any{specs, c.Namespaces, c.Withdrawn, c.Unready, c.CreateNamespaces, c.MassDeletion})))
+	sum := sha256.Sum256([]byte(text([]any{specs, c.Namespaces, c.Withdrawn, c.Unready, c.Waiting, c.CreateNamespaces, c.MassDeletion})))
 	return hex.EncodeToString(sum[:8])
 }

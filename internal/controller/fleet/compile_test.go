@@ -163,17 +163,29 @@ func TestF5_FaultyCrossings(t *testing.T) {
 		if rules := len(out.Configs["east"].Rules); rules != len(test.crossings)-1 {
 			t.Errorf("%s: %d rules", name, rules)
 		}
+		// What it carried before it was faulty stays, unless it is deleted.
+		if waiting := out.Configs["east"].Waiting; !slices.Equal(waiting, []string{test.faulty}) {
+			t.Errorf("%s: waiting are %v", name, waiting)
+		}
+		now := metav1.Now()
+		for i := range test.crossings {
+			test.crossings[i].DeletionTimestamp = &now
+		}
+		if waiting := compile(served, test.crossings...).Configs["east"].Waiting; len(waiting) > 0 {
+			t.Errorf("%s: waiting are %v, though all are deleted", name, waiting)
+		}
 	}
 }
 
 // A kind that nobody serves yet is asked for all the same, and crosses when it comes.
 func TestS7_UnservedKinds(t *testing.T) {
 	out := compile(Kind{LocalErr: cluster.ErrNotServed, RemoteErr: cluster.ErrNotServed}, crossing("widgets", 1))
-	if len(out.Configs["east"].Rules) != 0 || out.Crossings["widgets"].Unserved["east"] == nil || len(out.Wanted["east"]) != 1 {
+	if len(out.Configs["east"].Rules) != 0 || out.Crossings["widgets"].Unserved["east"] == nil || len(out.Wanted["east"]) != 1 || !slices.Equal(out.Configs["east"].Waiting, []string{"widgets"}) {
 		t.Errorf("%+v", out)
 	}
+	hash := out.Configs["east"].Hash
 	out = compile(Kind{Kind: "Widget", LocalErr: cluster.ErrNotServed}, crossing("widgets", 1))
-	if len(out.Configs["east"].Rules) != 1 {
+	if len(out.Configs["east"].Rules) != 1 || len(out.Configs["east"].Waiting) != 0 || out.Configs["east"].Hash == hash {
 		t.Errorf("%+v", out)
 	}
 }

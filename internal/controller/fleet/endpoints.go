@@ -31,6 +31,7 @@ var (
 type followed struct {
 	crossings []*v1alpha1.Crossing
 	selected  bool // one that is not being deleted selects the remote
+	refused   bool // there is one that is not being deleted, and is refused
 }
 
 func (f *followed) add(c *v1alpha1.Crossing, selects bool) {
@@ -42,6 +43,9 @@ func (f *followed) add(c *v1alpha1.Crossing, selects bool) {
 // of what crossed before. standing: there is a Crossing of Services, for whichever remotes. It returns what the rule comes
 // from.
 func (in Input) follow(out *Output, remote string, f *followed, standing bool) []string {
+	if in.Endpoints && f.refused {
+		out.Configs[remote].Waiting = append(out.Configs[remote].Waiting, EndpointsRule) // it counts where there is no rule only
+	}
 	if !in.Endpoints || len(f.crossings) == 0 && !(standing && in.Carried(EndpointsRule, remote)) {
 		return nil
 	}
