@@ -12,8 +12,14 @@ import (
 	"isthmus.dev/isthmus/api/v1alpha1"
 )
 
+// MissingError says that an object with manifests, or a key of it, does not exist.
+type MissingError struct{ error }
+
+// Missing makes a MissingError.
+func Missing(format string, args ...any) error { return MissingError{fmt.Errorf(format, args...)} }
+
 // Gather returns the sources of an Installation's manifests, in order. get returns the ConfigMap or Secret of a name in the
-// Installation's namespace; its error should name it.
+// Installation's namespace; its error should name it. A key that is not there comes as a MissingError.
 func Gather(i *v1alpha1.Installation, get func(kind, name string) (*unstructured.Unstructured, error)) ([]Source, error) {
 	var sources []Source
 	for n, m := range i.Spec.Manifests {
@@ -40,7 +46,7 @@ func Gather(i *v1alpha1.Installation, get func(kind, name string) (*unstructured
 		keys := slices.Sorted(maps.Keys(texts))
 		if ref.Key != "" {
 			if _, ok := texts[ref.Key]; !ok {
-				return nil, fmt.Errorf("%s has no key %q: expected one of %s", where, ref.Key, strings.Join(keys, ", "))
+				return nil, Missing("%s has no key %q: expected one of %s", where, ref.Key, strings.Join(keys, ", "))
 			}
 			keys = []string{ref.Key}
 		}

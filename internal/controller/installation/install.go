@@ -71,7 +71,7 @@ func (p *pass) prepare(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errNotRead):
 		return errHalt // the watch tells
-	case errors.As(err, new(missingError)):
+	case errors.As(err, new(install.MissingError)):
 		return invalid(v1alpha1.ReasonManifestsMissing, err)
 	case err != nil:
 		return invalid(p.reasonOf(err), err)

@@ -1,10 +1,8 @@
 package installation
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -27,27 +25,26 @@ var (
 // errNotRead says that a source is not known yet.
 var errNotRead = errors.New("the manifests were not read yet")
 
-// missingError says that a source, or a key of it, does not exist.
-type missingError struct{ error }
-
 // sourceKeys returns what is watched on the hub for an Installation's manifests.
 func sourceKeys(i *v1alpha1.Installation) map[feedKey]bool {
 	keys := map[feedKey]bool{}
 	for _, m := range i.Spec.Manifests {
-		if m.Inline == nil {
-			key, _, _ := sourceOf(i, m)
-			keys[key] = true
+		if m.ConfigMapRef != nil {
+			keys[sourceKey(i, "ConfigMap", m.ConfigMapRef.Name)] = true
+		}
+		if m.SecretRef != nil {
+			keys[sourceKey(i, "Secret", m.SecretRef.Name)] = true
 		}
 	}
 	return keys
 }
 
-func sourceOf(i *v1alpha1.Installation, m v1alpha1.ManifestSource) (key feedKey, kind, only string) {
-	ref, resource, kind := m.ConfigMapRef, configMaps, "ConfigMap"
-	if m.SecretRef != nil {
-		ref, resource, kind = m.SecretRef, secrets, "Secret"
+func sourceKey(i *v1alpha1.Installation, kind, name string) feedKey {
+	resource := configMaps
+	if kind == "Secret" {
+		resource = secrets
 	}
-	return feedKey{resource: resource, Selection: cluster.Selection{Namespace: i.Namespace, Name: ref.Name}}, kind, ref.Key
+	return feedKey{resource: resource, Selection: cluster.Selection{Namespace: i.Namespace, Name: name}}
 }
 
 // secretManifests reports whether some of the manifests come from a Secret, so that no value in them may be told.
@@ -56,64 +53,24 @@ func secretManifests(i *v1alpha1.Installation) bool {
 }
 
 // gather returns the texts of an Installation's manifests, in order, and what tells one state of them from another. look
-// returns what is seen of a key. The error is errNotRead, or a missingError.
+// returns what is seen of a key. The error may be errNotRead, or an install.MissingError.
 func gather(i *v1alpha1.Installation, look func(feedKey) (object *unstructured.Unstructured, known bool, err error)) (sources []install.Source, state string, err error) {
 	states := []string{fmt.Sprint(i.Generation)}
-	for n, m := range i.Spec.Manifests {
-		if m.Inline != nil {
-			sources = append(sources, install.Source{Where: fmt.Sprintf("spec.manifests[%d].inline", n), Text: []byte(*m.Inline)})
-			continue
-		}
-		key, kind, only := sourceOf(i, m)
-		where := fmt.Sprintf("%s %s/%s", kind, key.Namespace, key.Name)
-		object, known, err := look(key)
+	sources, err = install.Gather(i, func(kind, name string) (*unstructured.Unstructured, error) {
+		where := fmt.Sprintf("%s %s/%s", kind, i.Namespace, name)
+		object, known, err := look(sourceKey(i, kind, name))
 		switch {
 		case err != nil:
-			return nil, "", fmt.Errorf("%s can't be read: %w", where, err)
+			return nil, fmt.Errorf("%s can't be read: %w", where, err)
 		case !known:
-			return nil, "", errNotRead
+			return nil, errNotRead
 		case object == nil:
-			return nil, "", missingError{fmt.Errorf("%s, which has manifests, does not exist", where)}
-		}
-		texts, err := textsIn(object, kind)
-		if err != nil {
-			return nil, "", fmt.Errorf("%s: %w", where, err)
-		}
-		names := []string{only}
-		if only == "" {
-			names = slices.Sorted(maps.Keys(texts))
-		}
-		for _, name := range names {
-			text, ok := texts[name]
-			if !ok {
-				return nil, "", missingError{fmt.Errorf("%s has no key %q; it has %s", where, name, strings.Join(slices.Sorted(maps.Keys(texts)), ", "))}
-			}
-			sources = append(sources, install.Source{Where: where + ", key " + name, Text: text})
+			return nil, install.Missing("%s, which has manifests, does not exist", where)
 		}
 		states = append(states, string(object.GetUID())+"/"+object.GetResourceVersion())
-	}
-	return sources, strings.Join(states, " "), nil
-}
-
-// textsIn returns the values of a ConfigMap or Secret.
-func textsIn(object *unstructured.Unstructured, kind string) (map[string][]byte, error) {
-	texts := map[string][]byte{}
-	plain, _, _ := unstructured.NestedStringMap(object.Object, "data")
-	encoded, _, _ := unstructured.NestedStringMap(object.Object, "binaryData")
-	if kind == "Secret" {
-		plain, encoded = nil, plain
-	}
-	for key, text := range plain {
-		texts[key] = []byte(text)
-	}
-	for key, text := range encoded {
-		content, err := base64.StdEncoding.DecodeString(text)
-		if err != nil {
-			return nil, fmt.Errorf("key %q: is not base64", key)
-		}
-		texts[key] = content
-	}
-	return texts, nil
+		return object, nil
+	})
+	return sources, strings.Join(states, " "), err
 }
 
 // hubEyes keeps an eye on the manifests of an Installation, on the hub.
