@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	inventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/boundary"
@@ -44,6 +45,7 @@ func pages(t *testing.T) map[string]string {
 // block is a fenced code block of a page.
 type block struct {
 	page, language, text string
+	indent               string // of the fence, which lines of the text do not have
 	line                 int
 }
 
@@ -55,12 +57,12 @@ func blocks(t *testing.T) (all []block) {
 			fence, isFence := strings.CutPrefix(strings.TrimSpace(line), "```")
 			switch {
 			case isFence && open == nil:
-				open = &block{page: page, language: fence, line: i + 1}
+				open = &block{page: page, language: fence, indent: line[:strings.Index(line, "```")], line: i + 1}
 			case isFence:
 				all = append(all, *open)
 				open = nil
 			case open != nil:
-				open.text += line + "\n"
+				open.text += strings.TrimPrefix(line, open.indent) + "\n"
 			}
 		}
 		if open != nil {
@@ -107,6 +109,7 @@ func parseObjects(text string) error {
 	scheme := runtime.NewScheme()
 	_ = clientgoscheme.AddToScheme(scheme)
 	_ = v1alpha1.AddToScheme(scheme)
+	_ = inventory.AddToScheme(scheme)
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	for _, object := range strings.Split(text, "\n---\n") {
 		if _, _, err := decoder.Decode([]byte(object), nil, nil); err != nil {

@@ -58,15 +58,7 @@ func TestI1_InstallationsAmongTheControllers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.values, func(t *testing.T) {
 			objects := rendered(t, tt.values)
-			containers, _, err := unstructured.NestedSlice(ofKind(objects, "Deployment")[0].Object, "spec", "template", "spec", "containers")
-			if err != nil {
-				t.Fatal(err)
-			}
-			args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-			if err != nil {
-				t.Fatal(err)
-			}
-			text := strings.Join(args, " ")
+			text := strings.Join(argsOf(t, objects), " ")
 			if !strings.Contains(text, "--controllers="+tt.controllers+" ") || strings.Contains(text, "--clusterprofile-provider-file=") != (tt.providers != "") {
 				t.Errorf("args: %s", text)
 			}

@@ -33,6 +33,7 @@ subjects:
 {{- $all := list -}}
 {{- if .Values.offloading.enabled -}}{{- $all = append $all "reflection" -}}{{- end -}}
 {{- if .Values.provider.enabled -}}{{- $all = append $all "tenancy" -}}{{- end -}}
+{{- if .Values.endpoints.enabled -}}{{- $all = append $all "endpoints" -}}{{- end -}}
 {{- if .Values.installations.enabled -}}{{- $all = append $all "installation" -}}{{- end -}}
 {{- join "," $all -}}
 {{- end -}}
