@@ -137,7 +137,8 @@ func forbidden(s metav1.Status) Answer {
 		return NamespaceTerminating
 	case strings.Contains(s.Message, "exceeded quota"), strings.Contains(s.Message, "failed quota"):
 		return QuotaExceeded
-	case strings.Contains(s.Message, `User "`) && strings.Contains(s.Message, "cannot "):
+	case strings.Contains(s.Message, `User "`) && strings.Contains(s.Message, "cannot "),
+		strings.Contains(s.Message, "attempting to grant RBAC permissions not currently held"):
 		return NotPermitted
 	}
 	return Denied

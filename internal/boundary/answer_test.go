@@ -83,6 +83,7 @@ func TestF6_WhatAnAnswerMeans(t *testing.T) {
 
 		{"401", everyOp, apierrors.NewUnauthorized("Unauthorized"), Unauthenticated, 0},
 		{"403: RBAC", everyOp, apierrors.NewForbidden(widgets, "blue", errors.New(`User "x" cannot create resource "widgets" in API group "example.io" in the namespace "shop"`)), NotPermitted, 0},
+		{"403: RBAC, roles that grant more", everyOp, coded(403, `clusterroles.rbac.authorization.k8s.io "r" is forbidden: user "x" (groups=["y"]) is attempting to grant RBAC permissions not currently held:`), NotPermitted, 0},
 		{"403: RBAC, without a name", everyOp, coded(403, `widgets.example.io is forbidden: User "system:serviceaccount:a:b" cannot patch resource "widgets" in API group "example.io" in the namespace "shop"`), NotPermitted, 0},
 		{"403: quota", []Operation{OpCreate}, apierrors.NewForbidden(widgets, "blue", errors.New("exceeded quota: q, requested: count/widgets.example.io=1, used: count/widgets.example.io=5, limited: count/widgets.example.io=5")), QuotaExceeded, 0},
 		{"403: quota that needs limits", []Operation{OpCreate}, apierrors.NewForbidden(widgets, "blue", errors.New("failed quota: q: must specify limits.cpu")), QuotaExceeded, 0},

@@ -3,6 +3,7 @@ package install
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -83,8 +84,8 @@ func bundle(docs []*document, namespaces []Object, o Options) (*Bundle, error) {
 	}
 	for _, d := range docs {
 		u := d.u()
-		if reserved(u, o) {
-			return nil, d.fault("the name is that of an object of Isthmus itself there: expected another one")
+		if reserved(u) {
+			return nil, d.fault("names that begin with isthmus-anchor- or isthmus-component- are those of Isthmus' own objects: expected another one")
 		}
 		gvk := d.gvk()
 		object := Object{Unstructured: u, Once: boundary.RunsToCompletion(gvk), Hash: hash(d.object), Where: d.origin.String()}
@@ -107,12 +108,10 @@ func bundle(docs []*document, namespaces []Object, o Options) (*Bundle, error) {
 
 func rank(o Object) int { return kindRanks[o.GroupVersionKind().GroupKind()] }
 
-// reserved reports whether an object would take the place of an anchor or of a lock.
-func reserved(u *unstructured.Unstructured, o Options) bool {
-	if u.GetKind() != "ConfigMap" || u.GetAPIVersion() != "v1" {
-		return false
-	}
-	return u.GetName() == AnchorName(o.Component) || u.GetNamespace() == SystemNamespace && u.GetName() == LockName(o.Component)
+// reserved reports whether an object would take the place of an anchor or of a lock, whichever component's.
+func reserved(u *unstructured.Unstructured) bool {
+	return u.GetKind() == "ConfigMap" && u.GetAPIVersion() == "v1" &&
+		(strings.HasPrefix(u.GetName(), anchorPrefix) || strings.HasPrefix(u.GetName(), lockPrefix))
 }
 
 // revision is a hash of all that is applied, in its order.

@@ -183,13 +183,13 @@ func TestI4_AnchorsAndStamps(t *testing.T) {
 	for _, a := range b.Anchors {
 		anchors = append(anchors, a.GetNamespace()+"/"+a.GetName())
 	}
-	if diff := cmp.Diff([]string{"there/isthmus-x", "kube-system/isthmus-x"}, anchors); diff != "" {
+	if diff := cmp.Diff([]string{"there/isthmus-anchor-x", "kube-system/isthmus-anchor-x"}, anchors); diff != "" {
 		t.Errorf("anchors: -want +got:\n%s", diff)
 	}
 	if got := len(b.Inventory()); got != len(all) {
 		t.Errorf("the inventory has %d entries, expected %d", got, len(all))
 	}
-	owned := WithAnchor(all[len(all)-1], "isthmus-x", "u2").GetOwnerReferences()
+	owned := WithAnchor(all[len(all)-1], "isthmus-anchor-x", "u2").GetOwnerReferences()
 	if len(owned) != 1 || owned[0].UID != "u2" || owned[0].Kind != "ConfigMap" || owned[0].Controller != nil || !*owned[0].BlockOwnerDeletion {
 		t.Errorf("owners: %+v", owned)
 	}

@@ -128,7 +128,7 @@ func TestI5_OrderLosesNothing(t *testing.T) {
 			entries = append(entries, v1alpha1.InventoryEntry{
 				Group:   rapid.SampledFrom([]string{"", "apps", "example.io", "rbac.authorization.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io"}).Draw(t, "group"),
 				Kind:    rapid.SampledFrom([]string{"ConfigMap", "Namespace", "CustomResourceDefinition", "Deployment", "Thing"}).Draw(t, "kind"),
-				Version: "v1", Name: rapid.SampledFrom([]string{"a", "isthmus-x", "isthmus-y"}).Draw(t, "name"),
+				Version: "v1", Name: rapid.SampledFrom([]string{"a", "isthmus-anchor-x", "isthmus-anchor-y"}).Draw(t, "name"),
 			})
 		}
 		var got []v1alpha1.InventoryEntry

@@ -14,10 +14,17 @@ import (
 const SystemNamespace = "isthmus-system"
 
 // AnchorName is the name of a component's anchor, a ConfigMap in each namespace that it is installed into.
-func AnchorName(component string) string { return "isthmus-" + component }
+func AnchorName(component string) string { return anchorPrefix + component }
 
 // LockName is the name of a component's lock, a ConfigMap in SystemNamespace.
-func LockName(component string) string { return "isthmus-component-" + component }
+func LockName(component string) string { return lockPrefix + component }
+
+// What the names of all anchors and locks begin with. Manifests have no ConfigMaps of such names: they would take the place of
+// another component's.
+const (
+	anchorPrefix = "isthmus-anchor-"
+	lockPrefix   = "isthmus-component-"
+)
 
 // StampOf is the value of v1alpha1.InstallationAnnotation for an Installation: whatever has it is ours.
 func StampOf(hub, namespace, name, uid string) string {

@@ -47,9 +47,9 @@ const aService = "{apiVersion: v1, kind: Service, metadata: {name: s}}"
 // adds to that.
 func TestI6_InstallationGrantsOnMember(t *testing.T) {
 	want := []string{
-		"/configmaps/finalizers[isthmus-x]: update",
+		"/configmaps/finalizers[isthmus-anchor-x]: update",
 		"/configmaps: list,watch",
-		"/configmaps[isthmus-x]: get,create,patch,delete",
+		"/configmaps[isthmus-anchor-x]: get,create,patch,delete",
 		"/leases.coordination.k8s.io: list",
 		"/namespaces[kube-system]: get",
 		"/namespaces[there]: get,list,watch,create,patch,delete",

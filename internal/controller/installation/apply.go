@@ -148,19 +148,19 @@ func (p *pass) do(ctx context.Context, resource cluster.Resource, key objectKey,
 		}
 		return nil, nil
 	case refuse:
-		p.refused = append(p.refused, fmt.Sprintf("%s %s", key, d.why))
+		p.refused = append(p.refused, fmt.Sprintf("%s: %s", key, d.why))
 		p.blocking[p.blockKey(resource, key)] = true
 		return nil, nil
 	}
 	if d.action == update && p.idle[key] == idleAt(q) {
 		return nil, nil // the cluster has it as we would write it, whatever its managedFields tell
 	}
-	if text, due := p.tries.barred(key, contentHash(q.body), q.live); due > 0 {
+	if text, answer, due := p.tries.barred(key, contentHash(q.body), q.live); due > 0 {
 		p.soon(due)
 		if text == "" {
 			p.fights = append(p.fights, fmt.Sprintf("%s: %s", key, d.why))
 		} else {
-			p.faults = append(p.faults, text)
+			p.faults, p.forbidden = append(p.faults, text), p.forbidden || answer == boundary.NotPermitted
 		}
 		return nil, nil
 	}
@@ -256,7 +256,7 @@ func (p *pass) answered(ctx context.Context, resource cluster.Resource, key obje
 		p.forbidden = true
 	}
 	p.faults = append(p.faults, text)
-	p.soon(p.tries.failed(key, contentHash(q.body), q.live, text, after))
+	p.soon(p.tries.failed(key, contentHash(q.body), q.live, text, answer, after))
 	return nil
 }
 

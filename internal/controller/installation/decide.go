@@ -71,7 +71,7 @@ func decide(q question) decision {
 	case !q.stamp.on(q.live) && q.adopt:
 		return decision{update, "it is taken over", bound(q.body, q.live)}
 	case !q.stamp.on(q.live):
-		return decision{refuse, "it exists already, and is " + whose(q.live), nil}
+		return decision{refuse, "it exists already, and is " + whose(q.live, q.stamp), nil}
 	}
 	changed := q.live.GetAnnotations()[v1alpha1.InstalledContentAnnotation] != hashOf(q.body)
 	switch {
@@ -124,9 +124,13 @@ func noKeys(body map[string]any) bool {
 	return len(extended(metadata["labels"])) == 0 && len(extended(metadata["annotations"])) == 0
 }
 
-// whose says who an object belongs to that is not ours.
-func whose(object *unstructured.Unstructured) string {
-	if s := stampOn(object); s != "" {
+// whose says who an object belongs to that has not our stamp.
+func whose(object *unstructured.Unstructured, ours stamp) string {
+	switch s := stampOn(object); {
+	case s == "":
+	case s.String() == ours.String():
+		return "that of a former Installation of this name, which was let go"
+	default:
 		return "that of " + s.String()
 	}
 	for _, entry := range object.GetManagedFields() {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/install"
 )
 
@@ -140,27 +141,27 @@ func TestI4_StampsNameTheInstallation(t *testing.T) {
 
 func TestI8_FailedAndFoughtOverObjectsWait(t *testing.T) {
 	all, key := tries{}, objectKey{kind: "K", name: "a"}
-	if _, due := all.barred(key, "body", nil); due > 0 {
+	if _, _, due := all.barred(key, "body", nil); due > 0 {
 		t.Fatal("what was never tried waits")
 	}
-	first := all.failed(key, "body", nil, "no", 0)
-	if second := all.failed(key, "body", nil, "no", 0); second <= first {
+	first := all.failed(key, "body", nil, "no", boundary.NotPermitted, 0)
+	if second := all.failed(key, "body", nil, "no", boundary.NotPermitted, 0); second <= first {
 		t.Errorf("it waits %s after the first failure, and %s after the second", first, second)
 	}
-	if text, due := all.barred(key, "body", nil); due <= 0 || text != "no" {
+	if text, answer, due := all.barred(key, "body", nil); due <= 0 || text != "no" || answer != boundary.NotPermitted {
 		t.Errorf("after a failure: %q %s", text, due)
 	}
-	if _, due := all.barred(key, "other", nil); due > 0 {
+	if _, _, due := all.barred(key, "other", nil); due > 0 {
 		t.Error("other content waits for what failed with the former")
 	}
 	all.wrote(key)
 	for range fightMost {
-		if _, due := all.barred(key, "body", nil); due > 0 {
+		if _, _, due := all.barred(key, "body", nil); due > 0 {
 			break
 		}
 		all.wrote(key)
 	}
-	if text, due := all.barred(key, "body", nil); due <= fightSpan || text != "" {
+	if text, _, due := all.barred(key, "body", nil); due <= fightSpan || text != "" {
 		t.Errorf("after %d writes in a row: %q, due in %s", fightMost, text, due)
 	}
 	all[key] = try{writes: []time.Time{time.Now().Add(-2 * fightPause)}}

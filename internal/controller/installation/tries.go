@@ -1,6 +1,7 @@
 package installation
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,6 +25,7 @@ type try struct {
 	// Of the last one, if it failed: what was written to what, what came of it, how often in a row, and when it is due again.
 	body, version string
 	text          string
+	answer        boundary.Answer
 	fails         int
 	due           time.Time
 }
@@ -31,26 +33,28 @@ type try struct {
 // tries are those of all objects of an Installation.
 type tries map[objectKey]try
 
-// barred returns in how long an object may be written again, and what came of it last, empty where others undo it; 0: now.
-func (t tries) barred(key objectKey, body string, live *unstructured.Unstructured) (text string, due time.Duration) {
+// barred returns in how long an object may be written again, and what came of it last, if it failed and is not undone by
+// others; 0: now.
+func (t tries) barred(key objectKey, body string, live *unstructured.Unstructured) (text string, answer boundary.Answer, due time.Duration) {
 	one := t[key]
 	if one.fails > 0 && one.body == body && one.version == versionOf(live) {
-		return one.text, time.Until(one.due)
+		return one.text, one.answer, time.Until(one.due)
 	}
 	if n := len(one.writes); n >= fightMost {
-		return "", time.Until(one.writes[n-1].Add(fightPause))
+		return "", "", time.Until(one.writes[n-1].Add(fightPause))
 	}
-	return "", 0
+	return "", "", 0
 }
 
 // failed takes in that a write failed, and returns in how long it is due again.
-func (t tries) failed(key objectKey, body string, live *unstructured.Unstructured, text string, after time.Duration) time.Duration {
+func (t tries) failed(key objectKey, body string, live *unstructured.Unstructured, text string, answer boundary.Answer, after time.Duration) time.Duration {
 	one := t[key]
 	if one.body != body || one.version != versionOf(live) {
 		one.fails = 0
 	}
 	wait := max(min(retryFirst<<min(one.fails, 6), retryMost), after)
-	one.body, one.version, one.text, one.fails, one.due = body, versionOf(live), text, one.fails+1, time.Now().Add(wait)
+	one.body, one.version, one.text, one.answer = body, versionOf(live), text, answer
+	one.fails, one.due = one.fails+1, time.Now().Add(wait)
 	t[key] = one
 	return wait
 }
@@ -88,11 +92,15 @@ func versionOf(live *unstructured.Unstructured) string {
 	return live.GetResourceVersion()
 }
 
-// redacted is what is told of an answer.
+// redacted is what is told of an answer, in one line.
 func redacted(err error, answer boundary.Answer, secret bool) string {
 	switch answer {
 	case boundary.NotPermitted, boundary.QuotaExceeded, boundary.NamespaceTerminating, boundary.NamespaceMissing:
 		secret = false // such messages name verbs, kinds and amounts only
 	}
-	return observe.Redact(err, secret)
+	text := strings.Join(strings.Fields(observe.Redact(err, secret)), " ")
+	if strings.Contains(text, "attempting to grant RBAC permissions") {
+		text += " (missing is the verb escalate on it, or what it grants: see isthmus rbac --installations)"
+	}
+	return text
 }
