@@ -15,7 +15,7 @@ endif
 # The race detector needs a C compiler; where there is none, the tests run without it.
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
-# The packages whose tests may run at the same time, and those that have the machine for themselves.
+# The packages whose tests may all run at the same time, and those that start clusters, of which two run at a time.
 UNIT = $$(go list ./... | grep -v '/test/')
 E2E = ./test/...
 
@@ -39,7 +39,7 @@ test: ## run all tests: unit, tables, properties, fuzz seeds, and end to end on 
 	@go run ./test/progress build ./cmd/... ./test/...
 	@# As the image of the vCluster plugin has it; where there is no C compiler, all is compiled so anyway.
 	@CGO_ENABLED=0 go run ./test/progress build -o bin/plugin ./cmd/isthmus
-	@go run ./test/progress test -rerun 4 -p=1 -timeout=40m $(E2E)
+	@go run ./test/progress test -rerun 4 -p=2 -timeout=45m $(E2E)
 	@echo "The chart, with Helm, whose packages are compiled the first time."
 	@go build -o bin/progress ./test/progress
 	@cd test/chart && ../../bin/progress test -timeout=20m .
