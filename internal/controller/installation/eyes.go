@@ -73,9 +73,10 @@ func (e *eyes) begin(key feedKey) *feed {
 	return f
 }
 
-// concerned returns the Installations that a change matters to: whose object it is, or else all that look there.
+// concerned returns the Installations that a change matters to: where only what was installed is looked at, whose object it is,
+// and else all that look there.
 func (e *eyes) concerned(key feedKey, before, after *unstructured.Unstructured) (who []types.NamespacedName) {
-	if key.Name == "" && (before != nil || after != nil) {
+	if key.Labels != "" && (before != nil || after != nil) {
 		for _, o := range []*unstructured.Unstructured{before, after} {
 			if name, ok := stampOn(o).installation(e.hub); ok && (len(who) == 0 || who[0] != name) {
 				who = append(who, name)
