@@ -27,7 +27,8 @@ const patience = 45 * time.Second
 var errChecks = errors.New("checks failed")
 
 // world is what a demo runs on: two clusters, the provider's controller, and Isthmus between them. The second scene adds
-// tenants of the provider's cluster, the third what objects on both say, the fourth the networks of their pods.
+// tenants of the provider's cluster, the third what objects on both say, the fourth the networks of their pods, the fifth what
+// a hub installs on its members.
 type world struct {
 	out                io.Writer
 	check              bool
@@ -39,6 +40,7 @@ type world struct {
 	tenants            []*tenant
 	peering            *peering // nil: the third scene has not begun
 	direct             *direct  // nil: the fourth has not begun
+	fleet              *fleet   // nil: the fifth has not begun
 }
 
 func newDemo(out io.Writer, check bool) *world { return &world{out: out, check: check} }
@@ -52,53 +54,23 @@ func (w *world) run(ctx context.Context) (err error) {
 		cancel()
 		w.stop()
 	}()
-	if err := w.start(ctx); err != nil {
-		return err
-	}
-	w.say("\nChecking, step by step:\n")
-	passed, total := w.runSteps(ctx, steps)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	w.say("")
-	w.printTable(ctx)
-	if err := w.startTenants(ctx); err != nil {
-		return err
-	}
-	w.say("\nChecking, step by step:\n")
-	morePassed, more := w.runSteps(ctx, tenantSteps)
-	passed, total = passed+morePassed, total+more
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	w.say("")
-	w.printTenants(ctx)
-	if err := w.startPeering(ctx); err != nil {
-		return err
-	}
-	w.say("\nChecking, step by step:\n")
-	morePassed, more = w.runSteps(ctx, peeringSteps)
-	passed, total = passed+morePassed, total+more
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	w.say("")
-	w.printPeering(ctx)
-	if err := w.startDirect(ctx); err != nil {
-		return err
-	}
-	w.say("\nChecking, step by step:\n")
-	morePassed, more = w.runSteps(ctx, directSteps)
-	passed, total = passed+morePassed, total+more
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	w.say("")
-	w.printDirect()
-	morePassed, more = w.runSteps(ctx, peeringEnd)
-	passed, total = passed+morePassed, total+more
-	if ctx.Err() != nil {
-		return ctx.Err()
+	passed, total := 0, 0
+	for _, scene := range w.scenes() {
+		if scene.start != nil {
+			if err := scene.start(ctx); err != nil {
+				return err
+			}
+			w.say("\nChecking, step by step:\n")
+		}
+		morePassed, more := w.runSteps(ctx, scene.steps)
+		passed, total = passed+morePassed, total+more
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if scene.show != nil {
+			w.say("")
+			scene.show(ctx)
+		}
 	}
 	if w.check {
 		w.say("\nTrying the commands that people would be shown, and stopping:\n")
@@ -118,6 +90,25 @@ func (w *world) run(ctx context.Context) (err error) {
 		return errChecks
 	}
 	return nil
+}
+
+// scene is a part of the demo: what it needs besides what is there, its steps, and what people see then.
+type scene struct {
+	start func(context.Context) error // nil: it goes on with what is there
+	steps []step
+	show  func(context.Context) // nil: nothing
+}
+
+func (w *world) scenes() []scene {
+	return []scene{
+		{w.start, steps, w.printTable},
+		{w.startTenants, tenantSteps, w.printTenants},
+		{w.startPeering, peeringSteps, w.printPeering},
+		{w.startDirect, directSteps, w.printDirect},
+		{nil, peeringEnd, nil},
+		{w.startFleet, fleetSteps, w.printFleet},
+		{nil, fleetEnd, nil},
+	}
 }
 
 // start brings up everything and applies the files of examples/demo.
@@ -210,6 +201,9 @@ func (w *world) isthmuses() (all []*isthmus) {
 	}
 	if p := w.peering; p != nil {
 		all = append(all, slices.DeleteFunc([]*isthmus{p.reflects, p.consents}, func(i *isthmus) bool { return i == nil })...)
+	}
+	if w.fleet != nil && w.fleet.isthmus != nil {
+		all = append(all, w.fleet.isthmus)
 	}
 	return all
 }

@@ -36,7 +36,7 @@ func TestDemo(t *testing.T) {
 	if len(last) != 6 || last[0] != "demo:" || last[1] != last[3] || last[1] == "0" {
 		t.Errorf("the last line is %q", lines[len(lines)-1])
 	}
-	for _, part := range []string{"spec out, status back", "left alone", "in the project acme; the provider's operation is kept", "spec and status in", "consumer-shop   Ready", "the link is down        10.94.0.2"} {
+	for _, part := range []string{"spec out, status back", "left alone", "in the project acme; the provider's operation is kept", "spec and status in", "consumer-shop   Ready", "the link is down        10.94.0.2", "another-agent      False   LockHeld"} {
 		if !strings.Contains(string(out), part) {
 			t.Errorf("the table does not say %q:\n%s", part, out)
 		}

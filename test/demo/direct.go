@@ -154,7 +154,7 @@ func (d *direct) came() (map[string]uint64, error) {
 }
 
 // printDirect prints what was seen.
-func (w *world) printDirect() {
+func (w *world) printDirect(context.Context) {
 	table := tabwriter.NewWriter(w.out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "  THE POD ON EDGE\tIS AT, FOR THE PROVIDER\tPACKETS THAT CAME TO THE PROVIDER")
 	for _, r := range w.direct.rows {

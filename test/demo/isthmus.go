@@ -55,9 +55,13 @@ func startIsthmus(ctx context.Context, binary, dir, user string, configuration [
 		"--cluster-id", local.Name(), "--remote-id", remote.Name())
 }
 
-// grantRights gives a user on a cluster what isthmus rbac prints.
+// grantRights gives a user on a cluster, or a service account NAMESPACE/NAME of it, what isthmus rbac prints.
 func grantRights(ctx context.Context, binary string, on *side, user string, flags ...string) error {
-	roles, err := exec.CommandContext(ctx, binary, append([]string{"rbac", "--subject-user", user}, flags...)...).Output()
+	subject := "--subject-user"
+	if strings.Contains(user, "/") {
+		subject = "--subject-serviceaccount"
+	}
+	roles, err := exec.CommandContext(ctx, binary, append([]string{"rbac", subject, user}, flags...)...).Output()
 	if err != nil {
 		var ended *exec.ExitError
 		if errors.As(err, &ended) {

@@ -40,6 +40,11 @@ var (
 		what: "Prometheus rules", megabytes: 4,
 		files: []string{"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml"},
 	}
+	clusterInventory = module{
+		name: "sigs.k8s.io/cluster-inventory-api@v0.1.3", sum: "h1:E7GY85hOIIPdALNdTO9Cbs2PXqjotWq6afe/NTwgCJo=",
+		what: "ClusterProfiles", megabytes: 1,
+		files: []string{"config/crd/bases/multicluster.x-k8s.io_clusterprofiles.yaml"},
+	}
 )
 
 // crds returns a module's CRDs, from the Go module cache, where it is downloaded to if need be.

@@ -119,29 +119,41 @@ func startController(binary, dir string, on *side, user string, flags ...string)
 	return launch(binary, filepath.Join(dir, user+".log"), append([]string{"controller", "--kubeconfig", kubeconfig}, flags...)...)
 }
 
-// condition returns nil when an object of the API of controller mode has a condition that holds.
+// condition returns nil when an object of the API of controller mode has a condition that holds, of what it is now.
 func (s *side) condition(ctx context.Context, kind, name, condition string) error {
+	return s.conditionIs(ctx, kind, name, condition, metav1.ConditionTrue, "", "")
+}
+
+// conditionIs returns nil when a condition has a status, a reason if one is expected, and a part in its message.
+func (s *side) conditionIs(ctx context.Context, kind, name, condition string, status metav1.ConditionStatus, reason, part string) error {
 	object, err := s.get(ctx, isthmusKind(kind), name)
 	if err != nil {
 		return err
 	}
 	conditions, _ := field(object, "status.conditions").([]any)
 	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["type"] == condition && c["status"] == string(metav1.ConditionTrue) {
+		c, _ := c.(map[string]any)
+		message, _ := c["message"].(string)
+		speaksOfNow := c["observedGeneration"] == nil || c["observedGeneration"] == object.GetGeneration()
+		if c["type"] == condition && c["status"] == string(status) && (reason == "" || c["reason"] == reason) && strings.Contains(message, part) && speaksOfNow {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s %s is not %s: %v", kind, name, condition, conditions)
+	return fmt.Errorf("%s of %s %s is not %s %s %s: %v", condition, kind, name, status, reason, part, conditions)
 }
 
 // printPeering prints how the objects that say what crosses stand.
 func (w *world) printPeering(ctx context.Context) {
-	for _, kinds := range []string{"remoteclusters,crossings", "namespaceoffloadings --all-namespaces"} {
-		arguments := append(strings.Fields("get "+kinds), "--kubeconfig", w.consumer.Kubeconfig())
-		out, err := exec.CommandContext(ctx, w.consumer.Binaries().Path(controlplane.Kubectl), arguments...).CombinedOutput()
-		if err != nil {
-			w.say("  %s can't be listed: %v", kinds, err)
-		}
-		w.say("  %s\n", strings.ReplaceAll(strings.TrimSpace(string(out)), "\n", "\n  "))
+	w.printObjects(ctx, w.consumer, "remoteclusters,crossings")
+	w.printObjects(ctx, w.consumer, "namespaceoffloadings --all-namespaces")
+}
+
+// printObjects prints what kubectl get says on a cluster.
+func (w *world) printObjects(ctx context.Context, on *side, kinds string) {
+	arguments := append(strings.Fields("get "+kinds), "--kubeconfig", on.Kubeconfig())
+	out, err := exec.CommandContext(ctx, on.Binaries().Path(controlplane.Kubectl), arguments...).CombinedOutput()
+	if err != nil {
+		w.say("  %s can't be listed: %v", kinds, err)
 	}
+	w.say("  %s\n", strings.ReplaceAll(strings.TrimSpace(string(out)), "\n", "\n  "))
 }

@@ -82,7 +82,9 @@ var thingsToTry = []tryThis{
 	{"What acme's Isthmus may not read", "! k --context provider -n vcluster-globex--shop get secrets --as isthmus-acme"},
 	{"What says what crosses where isthmus controller runs", "k --context consumer get crossings,remoteclusters -o wide && k --context provider get consumers"},
 	{"How the clusters see each other's pods", "k --context consumer get clusterlinks && k --context provider get clusterlinks"},
-	{"What may cross is written here", "cat examples/demo/sync.yaml examples/demo/tenant-sync.yaml examples/demo/peering-*.yaml examples/demo/direct.yaml"},
+	{"What the hub installs on its members, and what globex has of it", "k --context provider -n fleet-system get installations -o wide && k --context globex -n agent-system get configmaps,services -l isthmus.dev/installed-by"},
+	{"Delete something of it: it is put back", "k --context globex -n agent-system delete service agent"},
+	{"What may cross is written here, and what is installed", "cat examples/demo/sync.yaml examples/demo/tenant-sync.yaml examples/demo/peering-*.yaml examples/demo/direct.yaml examples/demo/fleet-*.yaml"},
 }
 
 // paths returns the shell lines that the commands need first.
@@ -131,6 +133,7 @@ func commandSteps() (steps []step) {
 		return errors.Join(
 			w.provider.holds(ctx, widgets, "blue", "spec.size", 11), w.statusSpeaksOf(ctx, "blue", 11),
 			w.provider.holds(ctx, configMaps, "overview", "metadata.labels.grafana_dashboard", "1"),
-			w.provider.holds(ctx, configMaps, "settings", "data.color", "blue"))
+			w.provider.holds(ctx, configMaps, "settings", "data.color", "blue"),
+			w.fleet.globex.has(ctx, services, "agent", "spec.selector", "app:agent"))
 	}})
 }

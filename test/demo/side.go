@@ -29,6 +29,11 @@ var (
 	classes      = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gatewayclasses"}
 	routes       = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
 	alerts       = schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "prometheusrules"}
+	profiles     = schema.GroupVersionResource{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Resource: "clusterprofiles"}
+	probes       = schema.GroupVersionResource{Group: "agent.example.io", Version: "v1", Resource: "probes"}
+	clusterRoles = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	bindings     = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
+	webhooks     = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
 	namespaces   = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	events       = schema.GroupVersionResource{Version: "v1", Resource: "events"}
 )
@@ -123,17 +128,13 @@ func field(object *unstructured.Unstructured, path string) any {
 
 // userMay reports whether a user may do something with a resource, resource.group, in a namespace.
 func (s *side) userMay(ctx context.Context, user, verb, resource, namespace string) (bool, error) {
-	config, err := s.UserConfig(user)
-	if err != nil {
-		return false, err
-	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubernetes.NewForConfig(s.Config())
 	if err != nil {
 		return false, err
 	}
 	kind := schema.ParseGroupResource(resource)
-	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Verb: verb, Group: kind.Group, Resource: kind.Resource, Namespace: namespace,
 		}},
 	}, metav1.CreateOptions{})
