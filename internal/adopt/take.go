@@ -80,7 +80,7 @@ func (r *run) write(ctx context.Context, client dynamic.ResourceInterface, twin 
 			if twin, err = apply(ctx, client, twin.GetName(), a.Handover, boundary.HandoverManager, false); err != nil {
 				return err
 			}
-			body = boundary.Rebind(body, twin)
+			body = boundary.Bind(body, twin)
 		}
 		if twin, err = apply(ctx, client, twin.GetName(), body, boundary.FieldManager, true); err != nil {
 			return err

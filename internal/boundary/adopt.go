@@ -102,7 +102,7 @@ func Adopt(in Input, former Former) Adoption {
 	if former.Replaced != "" && claim.UID == "" {
 		a.Why += fmt.Sprintf(", from the cluster that this one replaced (UID of kube-system %s)", former.Replaced)
 	}
-	a.Body, a.Handover = bind(want.body, twin), handover(twin, in.Place, want.remoteOwned)
+	a.Body, a.Handover = Bind(want.body, twin), handover(twin, in.Place, want.remoteOwned)
 	a.Managers = former.managers(twin)
 	if left := stays(twin, rule, want, a.Managers); len(left) > 0 {
 		a.Why += fmt.Sprintf("; keeps what the source does not have: %s", strings.Join(left, ", "))
@@ -144,5 +144,5 @@ func (f Former) AdoptNamespace(ns *unstructured.Unstructured, direction Directio
 	if f.System != FormerOrigin || origin == "" || origin == id.Cluster && writer == id.Writer() || f.strange(origin, writer, direction, id) != "" {
 		return nil
 	}
-	return bind(id.NamespaceBody(ns.GetName()), ns)
+	return Bind(id.NamespaceBody(ns.GetName()), ns)
 }

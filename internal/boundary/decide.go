@@ -188,7 +188,7 @@ func (d *decider) withoutTwin() {
 		d.reportUndeclared()
 		d.reportDangling()
 		d.out.CreateNamespace = ns.Missing
-		d.out.Action, d.out.Body, d.out.Hash = Create, createOnly(want.body), want.hash
+		d.out.Action, d.out.Body, d.out.Hash = Create, CreateOnly(want.body), want.hash
 	})
 }
 
@@ -241,7 +241,7 @@ func (d *decider) withTwin(stamp Stamp) {
 	d.toTwin(putBack, func() Rival { return d.fieldRival(stamp) }, func() {
 		d.reportUndeclared()
 		d.reportDangling()
-		d.out.Action, d.out.Body, d.out.Hash = Apply, bind(want.body, twin), want.hash
+		d.out.Action, d.out.Body, d.out.Hash = Apply, Bind(want.body, twin), want.hash
 		d.out.Handover = over
 		d.out.UID, d.out.ResourceVersion = twin.GetUID(), twin.GetResourceVersion()
 	})

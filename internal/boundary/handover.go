@@ -61,7 +61,7 @@ func handoverBody(twin *unstructured.Unstructured, place types.NamespacedName, s
 		metadata["namespace"] = place.Namespace
 	}
 	body["apiVersion"], body["kind"], body["metadata"] = twin.GetAPIVersion(), twin.GetKind(), metadata
-	return bind(body, twin)
+	return Bind(body, twin)
 }
 
 // setUnder returns the members of a set that lie at or below any of the paths.

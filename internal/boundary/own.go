@@ -123,7 +123,7 @@ func desire(in *Input, rule *Rule) (desired, error) {
 	d.body["metadata"] = metadata
 	d.body = rule.enforceProject(d.body) // last, for it goes by the twin's labels
 
-	d.hash = hash(d.body)
+	d.hash = Hash(d.body)
 	annotations[AnnotationApplied] = d.hash
 	annotations[AnnotationSourceGeneration] = strconv.FormatInt(source.GetGeneration(), 10)
 	return d, nil
@@ -159,9 +159,9 @@ func extend(v any) map[string]any {
 	return out
 }
 
-// hash returns the versioned hash of an apply body. The standard library writes maps in the order of their keys, so
+// Hash returns the versioned hash of an apply body. The standard library writes maps in the order of their keys, so
 // equal bodies have equal hashes.
-func hash(body map[string]any) string {
+func Hash(body map[string]any) string {
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		// Objects come out of a JSON decoder, so they go into an encoder.
@@ -171,16 +171,17 @@ func hash(body map[string]any) string {
 	return hashVersion + "-" + hex.EncodeToString(sum[:16])
 }
 
-// bind ties an apply body to one state of one object, so that a foreign one is never written (P3).
-func bind(body map[string]any, twin *unstructured.Unstructured) map[string]any {
+// Bind ties an apply body to one state of one object, so that a foreign one is never written (P3). It takes the place of an
+// earlier state that the body may be tied to.
+func Bind(body map[string]any, to *unstructured.Unstructured) map[string]any {
 	out := maps.Clone(body)
 	metadata := maps.Clone(body["metadata"].(map[string]any))
-	metadata["uid"], metadata["resourceVersion"] = string(twin.GetUID()), twin.GetResourceVersion()
+	metadata["uid"], metadata["resourceVersion"] = string(to.GetUID()), to.GetResourceVersion()
 	out["metadata"] = metadata
 	return out
 }
 
-// testState heads a JSON patch that is for one state of one object, as bind does for an apply body.
+// testState heads a JSON patch that is for one state of one object, as Bind does for an apply body.
 func testState(obj *unstructured.Unstructured) []map[string]any {
 	return []map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": string(obj.GetUID())},
@@ -188,13 +189,8 @@ func testState(obj *unstructured.Unstructured) []map[string]any {
 	}
 }
 
-// Rebind ties the body of an Apply to a later state of the same twin.
-func Rebind(body map[string]any, twin *unstructured.Unstructured) map[string]any {
-	return bind(body, twin)
-}
-
-// createOnly makes an apply body that the server refuses with a conflict when anything of that name exists (P3).
-func createOnly(body map[string]any) map[string]any {
+// CreateOnly makes an apply body that the server refuses with a conflict when anything of that name exists (P3).
+func CreateOnly(body map[string]any) map[string]any {
 	out := maps.Clone(body)
 	metadata := maps.Clone(body["metadata"].(map[string]any))
 	metadata["resourceVersion"] = "1"

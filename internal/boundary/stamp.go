@@ -1,6 +1,7 @@
 package boundary
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -142,17 +143,28 @@ func (id Identity) NamespaceBody(name string) map[string]any {
 // ReleasePatch is the JSON patch that takes the stamp and all ownership off a twin and leaves its values, if the twin
 // is still in the state given.
 func ReleasePatch(twin *unstructured.Unstructured) []map[string]any {
+	annotations := slices.DeleteFunc(slices.Clone(stampKeys), func(key string) bool { return key == LabelOrigin })
+	return DisownPatch(twin, []string{LabelOrigin}, annotations)
+}
+
+// DisownPatch is the JSON patch that takes labels and annotations off an object, of those that it has, and all ownership off its
+// fields, and leaves everything else, if the object is still in the state given.
+func DisownPatch(object *unstructured.Unstructured, labels, annotations []string) []map[string]any {
 	patch := []map[string]any{
-		{"op": "test", "path": "/metadata/uid", "value": string(twin.GetUID())},
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": twin.GetResourceVersion()},
+		{"op": "test", "path": "/metadata/uid", "value": string(object.GetUID())},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": object.GetResourceVersion()},
 		{"op": "replace", "path": "/metadata/managedFields", "value": []any{map[string]any{}}},
-		{"op": "remove", "path": "/metadata/labels/" + escapePointer(LabelOrigin)},
 	}
-	for _, key := range stampKeys {
-		if key != LabelOrigin {
-			patch = append(patch, map[string]any{"op": "remove", "path": "/metadata/annotations/" + escapePointer(key)})
+	remove := func(field string, keys []string) {
+		has := rawMetadata(object, field)
+		for _, key := range keys {
+			if _, ok := has[key]; ok {
+				patch = append(patch, map[string]any{"op": "remove", "path": "/metadata/" + field + "/" + escapePointer(key)})
+			}
 		}
 	}
+	remove("labels", labels)
+	remove("annotations", annotations)
 	return patch
 }
 

@@ -166,8 +166,8 @@ func (c *Cluster) CRD(ctx context.Context, gr schema.GroupResource) (*CRD, error
 	return &CRD{
 		UID:         string(u.GetUID()),
 		Generation:  u.GetGeneration(),
-		Terminating: u.GetDeletionTimestamp() != nil || hasCondition(u, "Terminating"),
-		Established: hasCondition(u, "Established"),
+		Terminating: u.GetDeletionTimestamp() != nil || HasCondition(u, "Terminating"),
+		Established: HasCondition(u, "Established"),
 	}, nil
 }
 
@@ -189,7 +189,8 @@ func (c *Cluster) readCRD(ctx context.Context, gr schema.GroupResource) (*unstru
 	return nil, fmt.Errorf("%s cluster: reading CustomResourceDefinition %s: %w", c.role, name, err)
 }
 
-func hasCondition(u *unstructured.Unstructured, conditionType string) bool {
+// HasCondition reports whether an object's status has a condition that is true.
+func HasCondition(u *unstructured.Unstructured, conditionType string) bool {
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, c := range conditions {
 		if c, ok := c.(map[string]any); ok && c["type"] == conditionType && c["status"] == "True" {

@@ -126,7 +126,7 @@ func (e *epoch) apply(ctx context.Context, in boundary.Input, d boundary.Decisio
 		if err != nil {
 			return e.failed(ctx, in, d, boundary.OpUpdate, err)
 		}
-		body = boundary.Rebind(body, handed)
+		body = boundary.Bind(body, handed)
 	}
 	twin, err := e.patchTwin(ctx, in.Place, body, boundary.FieldManager, true)
 	if err != nil {

@@ -68,7 +68,7 @@ func (p *pass) establish(crds []install.Object) {
 		live := p.live(crd.Unstructured)
 		switch {
 		case live == nil || live.GetDeletionTimestamp() != nil: // that is told of already
-		case !hasCondition(live, "Established"):
+		case !cluster.HasCondition(live, "Established"):
 			p.waits = append(p.waits, fmt.Sprintf("%s to be established", keyOf(crd.Unstructured)))
 		}
 	}
@@ -155,7 +155,7 @@ func (p *pass) do(ctx context.Context, resource cluster.Resource, key objectKey,
 	if d.action == update && p.idle[key] == idleAt(q) {
 		return nil, nil // the cluster has it as we would write it, whatever its managedFields tell
 	}
-	if text, answer, due := p.tries.barred(key, contentHash(q.body), q.live); due > 0 {
+	if text, answer, due := p.tries.barred(key, hashOf(q.body), q.live); due > 0 {
 		p.soon(due)
 		if text == "" {
 			p.fights = append(p.fights, fmt.Sprintf("%s: %s", key, d.why))
@@ -256,7 +256,7 @@ func (p *pass) answered(ctx context.Context, resource cluster.Resource, key obje
 		p.forbidden = true
 	}
 	p.faults = append(p.faults, text)
-	p.soon(p.tries.failed(key, contentHash(q.body), q.live, text, answer, after))
+	p.soon(p.tries.failed(key, hashOf(q.body), q.live, text, answer, after))
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/cluster"
 )
 
 // action is what becomes of one object.
@@ -63,13 +64,13 @@ func decide(q question) decision {
 	case q.live == nil && q.once && q.ran:
 		return decision{nothing, "it ran, and is gone since", nil}
 	case q.live == nil:
-		return decision{create, "it is not there", createOnly(q.body)}
+		return decision{create, "it is not there", boundary.CreateOnly(q.body)}
 	case q.live.GetDeletionTimestamp() != nil:
 		return decision{wait, "it is being deleted" + heldBy(q.live), nil}
 	case !q.stamp.on(q.live) && q.shared:
 		return mergeInto(q)
 	case !q.stamp.on(q.live) && q.adopt:
-		return decision{update, "it is taken over", bound(q.body, q.live)}
+		return decision{update, "it is taken over", boundary.Bind(q.body, q.live)}
 	case !q.stamp.on(q.live):
 		return decision{refuse, "it exists already, and is " + whose(q.live, q.stamp), nil}
 	}
@@ -80,12 +81,12 @@ func decide(q question) decision {
 	case q.once && changed:
 		return decision{replace, "it ran with its former content", nil}
 	case changed:
-		return decision{update, "the manifests changed", bound(q.body, q.live)}
+		return decision{update, "the manifests changed", boundary.Bind(q.body, q.live)}
 	case q.once:
 		return decision{nothing, "", nil} // what it does and has done is its own
 	}
 	if path, lacking := boundary.Lacking(q.body, q.live, boundary.FieldManager); lacking {
-		return decision{update, path + " was changed by " + latestOther(q.live), bound(q.body, q.live)}
+		return decision{update, path + " was changed by " + latestOther(q.live), boundary.Bind(q.body, q.live)}
 	}
 	return decision{nothing, "", nil}
 }
@@ -99,9 +100,9 @@ func mergeInto(q question) decision {
 	case !any && noKeys(body):
 		return decision{nothing, "", nil}
 	case lacking && !noKeys(body):
-		return decision{merge, "labels or annotations are missing", bound(body, q.live)}
+		return decision{merge, "labels or annotations are missing", boundary.Bind(body, q.live)}
 	case !owned.Difference(keysOf(body)).Empty():
-		return decision{merge, "labels or annotations are not wanted any more", bound(body, q.live)}
+		return decision{merge, "labels or annotations are not wanted any more", boundary.Bind(body, q.live)}
 	}
 	return decision{nothing, "", nil}
 }
@@ -162,16 +163,5 @@ func heldBy(object *unstructured.Unstructured) string {
 
 // ended reports whether what runs to completion has done so: a Job says it by a condition.
 func ended(object *unstructured.Unstructured) bool {
-	return hasCondition(object, "Complete") || hasCondition(object, "Failed")
-}
-
-// hasCondition reports whether an object's status has a condition that is true.
-func hasCondition(object *unstructured.Unstructured, name string) bool {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["type"] == name && c["status"] == "True" {
-			return true
-		}
-	}
-	return false
+	return cluster.HasCondition(object, "Complete") || cluster.HasCondition(object, "Failed")
 }

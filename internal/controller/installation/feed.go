@@ -80,34 +80,28 @@ func (f *feed) nudge() {
 func (f *feed) Add(o any) error { return f.Update(o) }
 
 // Update takes in an object that changed.
-func (f *feed) Update(o any) error {
-	object, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return fmt.Errorf("expected an object, got %T", o)
-	}
-	name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-	f.mu.Lock()
-	before := f.objects[name]
-	f.objects[name] = object
-	f.advance(object.GetResourceVersion())
-	f.mu.Unlock()
-	f.changed(before, object)
-	return nil
-}
+func (f *feed) Update(o any) error { return f.take(o, false) }
 
 // Delete takes in that an object went.
-func (f *feed) Delete(o any) error {
+func (f *feed) Delete(o any) error { return f.take(o, true) }
+
+func (f *feed) take(o any, gone bool) error {
 	object, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		return fmt.Errorf("expected an object, got %T", o)
 	}
 	name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	f.mu.Lock()
-	before := f.objects[name]
-	delete(f.objects, name)
+	before, after := f.objects[name], object
+	if gone {
+		after = nil
+		delete(f.objects, name)
+	} else {
+		f.objects[name] = object
+	}
 	f.advance(object.GetResourceVersion())
 	f.mu.Unlock()
-	f.changed(before, nil)
+	f.changed(before, after)
 	return nil
 }
 

@@ -118,7 +118,7 @@ func (p *pass) writeLock(ctx context.Context, inventory []v1alpha1.InventoryEntr
 
 // makeLockNamespace creates the namespace of locks. It is nobody's.
 func (p *pass) makeLockNamespace(ctx context.Context) error {
-	_, err := p.send(ctx, namespaceResource, createOnly(map[string]any{
+	_, err := p.send(ctx, namespaceResource, boundary.CreateOnly(map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": install.SystemNamespace},
 	}), boundary.FieldManager)
 	if answer, _ := boundary.Classify(boundary.OpCreate, err); answer == boundary.Exists {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/install"
 )
 
@@ -110,9 +111,9 @@ func (l lock) body(component, hub string, by stamp, inventory []v1alpha1.Invento
 		"data": data,
 	}
 	if l.object == nil {
-		return createOnly(body)
+		return boundary.CreateOnly(body)
 	}
-	return bound(body, l.object)
+	return boundary.Bind(body, l.object)
 }
 
 // knows reports whether the lock has an inventory and a record of what ran already.

@@ -147,7 +147,7 @@ func (p *pass) unmerge(ctx context.Context, resource cluster.Resource, live *uns
 	if err := p.mayWrite(ctx); err != nil {
 		return false, "", err
 	}
-	_, err = p.send(ctx, resource, bound(map[string]any{
+	_, err = p.send(ctx, resource, boundary.Bind(map[string]any{
 		"apiVersion": live.GetAPIVersion(), "kind": live.GetKind(), "metadata": map[string]any{"name": live.GetName()},
 	}, live), p.mergeManager())
 	return p.removed(keyOf(live), boundary.OpUpdate, true, err)

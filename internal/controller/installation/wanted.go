@@ -1,15 +1,12 @@
 package installation
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/install"
 )
 
@@ -17,14 +14,16 @@ import (
 // there as its owner, so that the cluster's own garbage collector can finish alone (I4). owner nil: it is cluster-scoped, or
 // the anchor itself.
 func stampBody(object *unstructured.Unstructured, s stamp, hub string, owner *unstructured.Unstructured) map[string]any {
-	out := object.DeepCopy()
-	if owner != nil {
+	var out *unstructured.Unstructured
+	if owner == nil {
+		out = object.DeepCopy()
+	} else {
 		out = install.WithAnchor(object, owner.GetName(), owner.GetUID())
 	}
 	install.SetStamp(out, hub, string(s))
 	body := withoutNulls(out.Object).(map[string]any)
 	delete(body, "status")
-	out.SetAnnotations(with(out.GetAnnotations(), v1alpha1.InstalledContentAnnotation, contentHash(body)))
+	out.SetAnnotations(with(out.GetAnnotations(), v1alpha1.InstalledContentAnnotation, boundary.Hash(body)))
 	return out.Object
 }
 
@@ -46,34 +45,6 @@ func mergeBody(object *unstructured.Unstructured) map[string]any {
 		metadata[field] = keys
 	}
 	return map[string]any{"apiVersion": object.GetAPIVersion(), "kind": object.GetKind(), "metadata": metadata}
-}
-
-// bound ties an apply body to one state of one object, so that nothing else is written.
-func bound(body map[string]any, to *unstructured.Unstructured) map[string]any {
-	return withMetadata(body, map[string]any{"uid": string(to.GetUID()), "resourceVersion": to.GetResourceVersion()})
-}
-
-// createOnly makes an apply body that the server refuses with a conflict when anything of that name exists.
-func createOnly(body map[string]any) map[string]any {
-	return withMetadata(body, map[string]any{"resourceVersion": "1"})
-}
-
-func withMetadata(body, add map[string]any) map[string]any {
-	out := maps.Clone(body)
-	metadata := extended(body["metadata"])
-	maps.Copy(metadata, add)
-	out["metadata"] = metadata
-	return out
-}
-
-// contentHash tells apply bodies apart. The library writes maps in the order of their keys.
-func contentHash(body map[string]any) string {
-	text, err := json.Marshal(body)
-	if err != nil { // a body comes out of a decoder
-		panic(fmt.Sprintf("hash of an object that is not JSON: %T", err))
-	}
-	sum := sha256.Sum256(text)
-	return "v1-" + hex.EncodeToString(sum[:16])
 }
 
 func hashOf(body map[string]any) string {

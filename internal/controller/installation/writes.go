@@ -91,19 +91,7 @@ func (p *pass) letGo(ctx context.Context, resource cluster.Resource, object *uns
 	if err := p.mayWrite(ctx); err != nil {
 		return err
 	}
-	patch := []map[string]any{
-		{"op": "test", "path": "/metadata/uid", "value": string(object.GetUID())},
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": object.GetResourceVersion()},
-		{"op": "replace", "path": "/metadata/managedFields", "value": []any{map[string]any{}}},
-	}
-	remove := func(field, key string, from map[string]string) {
-		if _, ok := from[key]; ok {
-			patch = append(patch, map[string]any{"op": "remove", "path": "/metadata/" + field + "/" + pointer.Replace(key)})
-		}
-	}
-	remove("labels", v1alpha1.InstalledByLabel, object.GetLabels())
-	remove("annotations", v1alpha1.InstallationAnnotation, object.GetAnnotations())
-	remove("annotations", v1alpha1.InstalledContentAnnotation, object.GetAnnotations())
+	patch := boundary.DisownPatch(object, []string{v1alpha1.InstalledByLabel}, []string{v1alpha1.InstallationAnnotation, v1alpha1.InstalledContentAnnotation})
 	_, err := p.cluster.Dynamic().Resource(resource.GroupVersionResource).Namespace(object.GetNamespace()).
 		Patch(ctx, object.GetName(), types.JSONPatchType, []byte(asJSON(patch)), metav1.PatchOptions{FieldManager: boundary.FieldManager})
 	return err
