@@ -284,21 +284,27 @@ func (e *Env) auditTwin(r Request, ours map[string]bool) {
 			e.T.Errorf("audit: a release of an object that Isthmus did not create: %s", r)
 		}
 	case r.Verb == "delete":
-		var options struct {
-			Preconditions struct{ UID, ResourceVersion string }
-		}
-		_ = json.Unmarshal(r.RequestObject, &options)
-		if len(r.RequestObject) == 0 && (r.Code() == http.StatusUnauthorized || r.Code() == http.StatusForbidden) {
+		unread := []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable}
+		if len(r.RequestObject) == 0 && slices.Contains(unread, r.Code()) {
 			return // refused before the server read what it says
 		}
-		if options.Preconditions.UID == "" || options.Preconditions.ResourceVersion == "" {
+		if uid, bound := boundTo(r); !bound {
 			e.T.Errorf("audit: a delete without UID and resourceVersion: %s", r)
-		} else if r.Code() < 300 && !ours[options.Preconditions.UID] && !e.lax {
+		} else if r.Code() < 300 && !ours[uid] && !e.lax {
 			e.T.Errorf("audit: a delete of an object that Isthmus did not create: %s", r)
 		}
 	default:
 		e.T.Errorf("audit: a write of another kind than apply, patch and delete: %s", r)
 	}
+}
+
+// boundTo returns the UID of the object that a delete is bound to; bound: to a state of it, too.
+func boundTo(r Request) (uid string, bound bool) {
+	var options struct {
+		Preconditions struct{ UID, ResourceVersion string }
+	}
+	_ = json.Unmarshal(r.RequestObject, &options)
+	return options.Preconditions.UID, options.Preconditions.UID != "" && options.Preconditions.ResourceVersion != ""
 }
 
 // operation is one of a JSON patch.

@@ -407,11 +407,7 @@ func (m *Member) audit() {
 			case r.ObjectRef.Resource == "endpointslices" && request.Metadata.Labels[discoveryv1.LabelManagedBy] == v1alpha1.EndpointsManager: // what was received
 			case r.Verb == "patch" && strings.HasPrefix(string(r.RequestObject), "["): // a release, which tests the UID
 			case r.Verb == "delete":
-				var options struct {
-					Preconditions struct{ UID, ResourceVersion string }
-				}
-				_ = json.Unmarshal(r.RequestObject, &options)
-				if options.Preconditions.UID == "" || options.Preconditions.ResourceVersion == "" {
+				if _, bound := boundTo(r); !bound {
 					m.t.Errorf("audit: a delete without UID and resourceVersion: %s", r)
 				}
 			default:

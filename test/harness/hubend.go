@@ -144,11 +144,7 @@ func (h *Hub) auditWrite(r Request) {
 			h.t.Errorf("audit: an apply that is neither create-only nor bound: %s", r)
 		}
 	case r.Verb == "delete":
-		var options struct {
-			Preconditions struct{ UID, ResourceVersion string }
-		}
-		_ = json.Unmarshal(r.RequestObject, &options)
-		if options.Preconditions.UID == "" || options.Preconditions.ResourceVersion == "" {
+		if _, bound := boundTo(r); !bound {
 			h.t.Errorf("audit: a delete without UID and resourceVersion: %s", r)
 		}
 	default:
