@@ -48,16 +48,7 @@ func TestRBACOfManifests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range tt.has {
-				if !strings.Contains(out, want) {
-					t.Errorf("no %q in:\n%s", want, out)
-				}
-			}
-			for _, no := range tt.hasNo {
-				if strings.Contains(out, no) {
-					t.Errorf("%q in:\n%s", no, out)
-				}
-			}
+			checkText(t, out, tt.has, tt.hasNo)
 		})
 	}
 }
@@ -92,5 +83,20 @@ func TestCommandsOfControllerModeRefuseWhatTheyCannotUse(t *testing.T) {
 	files, _ := crd.Files.ReadDir(".")
 	if out, err := run("crds"); err != nil || len(files) == 0 || strings.Count(out, "kind: CustomResourceDefinition\n") != len(files) {
 		t.Errorf("crds: %v, %d definitions in %d files", err, strings.Count(out, "kind: CustomResourceDefinition\n"), len(files))
+	}
+}
+
+// checkText checks what is, and what is not, in a text.
+func checkText(t *testing.T, text string, has, hasNo []string) {
+	t.Helper()
+	for _, want := range has {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+	for _, no := range hasNo {
+		if strings.Contains(text, no) {
+			t.Errorf("%q in:\n%s", no, text)
+		}
 	}
 }

@@ -66,16 +66,7 @@ func TestI6_RBACOfInstallations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range tt.has {
-				if !strings.Contains(out, want) {
-					t.Errorf("no %q in:\n%s", want, out)
-				}
-			}
-			for _, no := range tt.hasNo {
-				if strings.Contains(out, no) {
-					t.Errorf("%q in:\n%s", no, out)
-				}
-			}
+			checkText(t, out, tt.has, tt.hasNo)
 		})
 	}
 }

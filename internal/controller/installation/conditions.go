@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/controller/keep"
 )
 
 // verdict is what a condition says.
@@ -48,7 +49,7 @@ func (s standing) apply(i *v1alpha1.Installation) (changed []metav1.Condition) {
 			return // nothing new is known
 		}
 		before := meta.FindStatusCondition(i.Status.Conditions, name)
-		next := metav1.Condition{Type: name, Status: v.status, Reason: v.reason, Message: shorten(v.message), ObservedGeneration: i.Generation}
+		next := metav1.Condition{Type: name, Status: v.status, Reason: v.reason, Message: keep.Shorten(v.message, longest), ObservedGeneration: i.Generation}
 		if before == nil || before.Status != next.Status || before.Reason != next.Reason {
 			changed = append(changed, next)
 		}
@@ -61,14 +62,8 @@ func (s standing) apply(i *v1alpha1.Installation) (changed []metav1.Condition) {
 	return changed
 }
 
-// shorten cuts what is too long for a condition.
-func shorten(message string) string {
-	const most = 4096
-	if runes := []rune(message); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return message
-}
+// longest is how many characters of a message a condition has at most.
+const longest = 4096
 
 // onItsWay reports whether a reason is no fault, so that its Event is no warning.
 func onItsWay(reason string) bool {

@@ -53,3 +53,11 @@ func Quiet(err error) error {
 	}
 	return err
 }
+
+// Shorten cuts a message that has more characters than a condition is to have.
+func Shorten(message string, most int) string {
+	if runes := []rune(message); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return message
+}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/controller/keep"
 	"isthmus.dev/isthmus/internal/controller/link"
 )
 
@@ -68,17 +69,11 @@ func (v verdict) reachable(generation int64) metav1.Condition {
 	case v.reason == v1alpha1.ReasonConnecting:
 		status = metav1.ConditionUnknown
 	}
-	return metav1.Condition{Type: v1alpha1.ConditionReachable, Status: status, Reason: v.reason, Message: shorten(v.message), ObservedGeneration: generation}
+	return metav1.Condition{Type: v1alpha1.ConditionReachable, Status: status, Reason: v.reason, Message: keep.Shorten(v.message, longest), ObservedGeneration: generation}
 }
 
-// shorten cuts what a server said where it is too long for a condition.
-func shorten(message string) string {
-	const most = 1024
-	if runes := []rune(message); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return message
-}
+// longest is how many characters of a message a condition has at most.
+const longest = 1024
 
 // kindsServed returns the condition of what a remote was found to serve of what is to cross.
 func kindsServed(kinds []schema.GroupVersionResource, said answers, generation int64) metav1.Condition {
