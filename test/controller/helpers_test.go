@@ -67,32 +67,6 @@ func unconsenting(t *testing.T, crossing string) (f *harness.Fleet, west, east *
 	return f, west, east
 }
 
-// gone says that an object is there which should not be.
-func gone(m *harness.Member, resource, namespace, name string) error {
-	if m.Get(resource, namespace, name) != nil {
-		return fmt.Errorf("%s %s/%s is still on %s", resource, namespace, name, m.Name())
-	}
-	return nil
-}
-
-func there(m *harness.Member, resource, namespace, name string) error {
-	if m.Get(resource, namespace, name) == nil {
-		return fmt.Errorf("%s %s/%s is not on %s", resource, namespace, name, m.Name())
-	}
-	return nil
-}
-
-// all waits for several checks at once.
-func all(checks ...func() error) func() error {
-	return func() error {
-		var errs []error
-		for _, check := range checks {
-			errs = append(errs, check())
-		}
-		return errors.Join(errs...)
-	}
-}
-
 // is says that a field of an object has another value than expected; nil means that it should not be there.
 func is(obj *unstructured.Unstructured, want any, path ...string) error {
 	if obj == nil {

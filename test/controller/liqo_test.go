@@ -160,10 +160,10 @@ func TestD_LiqoSaysWhichNamespacesCross(t *testing.T) {
 			t.Error(err)
 		}
 		liqo.become("shop", "till", "Accepted")
-		f.Eventually(all(
+		f.Eventually(harness.All(
 			func() error { return is(east.Get(widgets, "till", "w0"), 2, "spec", "size") },
-			func() error { return gone(east, widgets, "till", "w1") },
-			func() error { return there(east, widgets, "till", "late") },
+			func() error { return east.Gone(widgets, "till", "w1") },
+			func() error { return east.There(widgets, "till", "late") },
 		))
 	})
 
@@ -189,7 +189,7 @@ func TestD_LiqoSaysWhichNamespacesCross(t *testing.T) {
 		liqo.peer()
 		liqo.ask("shop", "till")
 		liqo.become("shop", "till", "Accepted")
-		f.Eventually(func() error { return there(east, widgets, "till", "later") })
+		f.Eventually(func() error { return east.There(widgets, "till", "later") })
 	})
 
 	// More than half of the twins, and more than four: the guard would hold what nobody was seen to take back.

@@ -76,7 +76,7 @@ func TestF1_EveryRemoteIsTold(t *testing.T) {
 
 	// The remote that nothing answers for is told, and the others are as if it were not there.
 	west.Patch(widgets, "shop", "kept", "{metadata: {annotations: {isthmus.dev/allow-reflection: 'true'}}}")
-	f.Eventually(func() error { return there(east, widgets, "till", "kept") })
+	f.Eventually(func() error { return east.There(widgets, "till", "kept") })
 	process.Stop()
 	west.Patch(widgets, "shop", "one", "{spec: {size: 2}}")
 	west.Delete(widgets, "shop", "kept")

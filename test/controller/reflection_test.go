@@ -25,9 +25,9 @@ func TestS3O4T3_ReflectionWithConsent(t *testing.T) {
 	west.Create(widget("shop", "annotated", allow, "{size: 1}"))
 	west.Create(widget("shop", "liqo", "liqo.io/allow-reflection: 'true'", "{size: 1}"))
 	west.Create(widget("shop", "other", "", "{size: 1}"))
-	f.Eventually(all(
-		func() error { return there(east, widgets, "shop-west", "annotated") },
-		func() error { return there(east, widgets, "shop-west", "liqo") },
+	f.Eventually(harness.All(
+		func() error { return east.There(widgets, "shop-west", "annotated") },
+		func() error { return east.There(widgets, "shop-west", "liqo") },
 	))
 
 	west.Patch(widgets, "shop", "annotated", "{spec: {size: 2}}")
@@ -41,7 +41,7 @@ func TestS3O4T3_ReflectionWithConsent(t *testing.T) {
 	east.Patch(widgets, "shop-west", "annotated", "{spec: {size: 9}}")
 	f.Eventually(func() error { return is(east.Get(widgets, "shop-west", "annotated"), 2, "spec", "size") })
 
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error { return condition(west.Get(remotes, "", "east"), "Reachable", "True", "", "") },
 		func() error { return condition(west.Get(remotes, "", "east"), "KindsServed", "True", "", "") },
 		func() error { return is(west.Get(remotes, "", "east"), "Provider", "status", "consent") },
@@ -54,8 +54,8 @@ func TestS3O4T3_ReflectionWithConsent(t *testing.T) {
 	rests(t, f, "west", west, east)
 
 	west.Patch(widgets, "shop", "annotated", "{metadata: {annotations: {isthmus.dev/allow-reflection: null}}}")
-	f.Eventually(func() error { return gone(east, widgets, "shop-west", "annotated") })
-	if err := gone(east, widgets, "shop-west", "other"); err != nil {
+	f.Eventually(func() error { return east.Gone(widgets, "shop-west", "annotated") })
+	if err := east.Gone(widgets, "shop-west", "other"); err != nil {
 		t.Error(err)
 	}
 }
@@ -70,11 +70,11 @@ func TestN4_NamespacesWithoutConsent(t *testing.T) {
 
 	west.Create(widget("shop", "plain", "", "{size: 1}"))
 	west.Create(widget("shop", "skipped", skip, "{size: 1}"))
-	f.Eventually(func() error { return there(east, widgets, "till", "plain") })
-	if err := gone(east, widgets, "till", "skipped"); err != nil {
+	f.Eventually(func() error { return east.There(widgets, "till", "plain") })
+	if err := east.Gone(widgets, "till", "skipped"); err != nil {
 		t.Error(err)
 	}
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error { return is(west.Get(crossings, "", "widgets"), 1, "status", "inStep") },
 		func() error { return is(west.Get(offloadings, "shop", "offloading"), "Ready", "status", "phase") },
 		func() error { return is(west.Get(remotes, "", "east"), "Consumer", "status", "consent") },
@@ -85,9 +85,9 @@ func TestN4_NamespacesWithoutConsent(t *testing.T) {
 	rests(t, f, "west", west, east)
 	west.Patch(widgets, "shop", "skipped", "{metadata: {annotations: {isthmus.dev/skip-reflection: null}}}")
 	west.Patch(widgets, "shop", "plain", "{metadata: {annotations: {isthmus.dev/skip-reflection: 'true'}}}")
-	f.Eventually(all(
-		func() error { return there(east, widgets, "till", "skipped") },
-		func() error { return gone(east, widgets, "till", "plain") },
+	f.Eventually(harness.All(
+		func() error { return east.There(widgets, "till", "skipped") },
+		func() error { return east.Gone(widgets, "till", "plain") },
 	))
 }
 
@@ -112,7 +112,7 @@ func TestS4_BidirectionalPeering(t *testing.T) {
 			m.Create(widget("shop", fmt.Sprintf("w%d", i), "", fmt.Sprintf("{size: %d}", i)))
 		}
 	}
-	f.Within(4*time.Minute, all(
+	f.Within(4*time.Minute, harness.All(
 		func() error { return counts(west, "from-east", each) }, func() error { return counts(east, "from-west", each) },
 		func() error { return is(west.Get(crossings, "", "widgets"), each, "status", "inStep") },
 		func() error { return is(east.Get(crossings, "", "widgets"), each, "status", "inStep") },
@@ -150,7 +150,7 @@ func TestS7_KindsThatComeLater(t *testing.T) {
 	west.Reflect()
 	west.Offload("shop", selectedName+"shop-east")
 	west.Create(widget("shop", "one", "", "{size: 1}"))
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error {
 			return condition(west.Get(crossings, "", "widgets"), "Served", "False", "NotServed", "east")
 		},
@@ -158,8 +158,8 @@ func TestS7_KindsThatComeLater(t *testing.T) {
 		func() error { return condition(west.Get(remotes, "", "east"), "KindsServed", "False", "", "widgets") },
 	))
 	east.Apply(harness.WidgetCRD("example.io"))
-	f.Eventually(all(
-		func() error { return there(east, widgets, "shop-east", "one") },
+	f.Eventually(harness.All(
+		func() error { return east.There(widgets, "shop-east", "one") },
 		func() error { return condition(west.Get(crossings, "", "widgets"), "Active", "True", "", "") },
 	))
 	before := east.Get(widgets, "shop-east", "one")
@@ -168,7 +168,7 @@ func TestS7_KindsThatComeLater(t *testing.T) {
 	east.Apply(harness.WidgetCRD("late.example.io"))
 	west.Cross(strings.ReplaceAll(crossing("late", ", policy: All"), "group: example.io", "group: late.example.io"))
 	west.Create(strings.ReplaceAll(widget("shop", "two", "", "{size: 1}"), "example.io/v1", "late.example.io/v1"))
-	f.Eventually(func() error { return there(east, "widgets.late.example.io", "shop-east", "two") })
+	f.Eventually(func() error { return east.There("widgets.late.example.io", "shop-east", "two") })
 	if after := east.Get(widgets, "shop-east", "one"); after.GetUID() != before.GetUID() || after.GetResourceVersion() != before.GetResourceVersion() {
 		t.Error("the twin of the kind that ran before was touched")
 	}

@@ -23,7 +23,7 @@ func TestD5_ACrossingIsRemoved(t *testing.T) {
 	for _, color := range []string{"red", "blue"} {
 		west.Create(fmt.Sprintf("{apiVersion: example.io/v1, kind: Widget, metadata: {name: %[1]s, namespace: shop, labels: {color: %[1]s}}, spec: {size: 1}}", color))
 	}
-	f.Eventually(all(func() error { return there(east, widgets, "shop-west", "red") }, func() error { return there(east, widgets, "shop-west", "blue") }))
+	f.Eventually(harness.All(func() error { return east.There(widgets, "shop-west", "red") }, func() error { return east.There(widgets, "shop-west", "blue") }))
 
 	// One that is edited into what is refused has not been removed: what it carried stays, also over a restart.
 	west.Patch(crossings, "", "blue", "{spec: {patches: [{path: 'spec[', type: rewriteName}]}}")
@@ -33,16 +33,16 @@ func TestD5_ACrossingIsRemoved(t *testing.T) {
 	p.Stop()
 	west.Reflect()
 	west.Create("{apiVersion: example.io/v1, kind: Widget, metadata: {name: more, namespace: shop, labels: {color: red}}, spec: {size: 1}}")
-	f.Eventually(func() error { return there(east, widgets, "shop-west", "more") })
-	if err := there(east, widgets, "shop-west", "blue"); err != nil {
+	f.Eventually(func() error { return east.There(widgets, "shop-west", "more") })
+	if err := east.There(widgets, "shop-west", "blue"); err != nil {
 		t.Errorf("with a Crossing that is refused: %v", err)
 	}
 
 	for _, name := range []string{"red", "blue"} {
 		west.Delete(crossings, "", name)
 	}
-	f.Eventually(all(func() error { return gone(west, crossings, "", "red") }, func() error { return gone(west, crossings, "", "blue") }))
-	if err := gone(east, widgets, "shop-west", "blue"); err != nil {
+	f.Eventually(harness.All(func() error { return west.Gone(crossings, "", "red") }, func() error { return west.Gone(crossings, "", "blue") }))
+	if err := east.Gone(widgets, "shop-west", "blue"); err != nil {
 		t.Error(err)
 	}
 	if orphan := east.Get(widgets, "shop-west", "red"); orphan == nil || orphan.GetLabels()[boundary.LabelOrigin] != "" {
@@ -74,11 +74,11 @@ func TestD2_ANamespaceIsWithdrawn(t *testing.T) {
 	west.Delete(widgets, "desk", "w0")
 	west.Create(widget("desk", "new", "", "{size: 1}"))
 	east.StartAPIServer(t)
-	f.Eventually(all(
-		func() error { return gone(west, offloadings, "shop", "offloading") },
-		func() error { return gone(east, "namespaces", "", "shop-west") },
-		func() error { return gone(east, widgets, "desk-west", "w0") },
-		func() error { return there(east, widgets, "desk-west", "new") },
+	f.Eventually(harness.All(
+		func() error { return west.Gone(offloadings, "shop", "offloading") },
+		func() error { return east.Gone("namespaces", "", "shop-west") },
+		func() error { return east.Gone(widgets, "desk-west", "w0") },
+		func() error { return east.There(widgets, "desk-west", "new") },
 	))
 	if err := counts(east, "desk-west", 9); err != nil { // with the foreign one
 		t.Error(err)
@@ -90,7 +90,7 @@ func TestD2_ANamespaceIsWithdrawn(t *testing.T) {
 		return condition(west.Get(offloadings, "desk", "offloading"), "Ready", "False", "Withdrawing", v1alpha1.ReleaseAnnotation)
 	})
 	west.Patch(offloadings, "desk", "offloading", fmt.Sprintf("{metadata: {annotations: {%s: 'true'}}}", v1alpha1.ReleaseAnnotation))
-	f.Eventually(func() error { return gone(west, offloadings, "desk", "offloading") })
+	f.Eventually(func() error { return west.Gone(offloadings, "desk", "offloading") })
 	if err := counts(west, "desk", 8); err != nil {
 		t.Error(err)
 	}
@@ -117,8 +117,8 @@ func TestD2_TheControllerDies(t *testing.T) {
 	west.Delete(widgets, "shop", "w2")
 	west.Create(widget("shop", "w2", "", "{size: 3}"))
 	p = west.Reflect()
-	f.Eventually(all(
-		func() error { return gone(east, widgets, "shop-west", "w0") },
+	f.Eventually(harness.All(
+		func() error { return east.Gone(widgets, "shop-west", "w0") },
 		func() error { return is(east.Get(widgets, "shop-west", "w1"), 7, "spec", "size") },
 		func() error { return is(east.Get(widgets, "shop-west", "w2"), 3, "spec", "size") },
 		func() error { return is(west.Get(crossings, "", "widgets"), 19, "status", "inStep") },
@@ -129,9 +129,9 @@ func TestD2_TheControllerDies(t *testing.T) {
 	west.Delete(offloadings, "shop", "offloading")
 	p.Kill()
 	west.Reflect()
-	f.Eventually(all(
-		func() error { return gone(west, offloadings, "shop", "offloading") },
-		func() error { return gone(east, "namespaces", "", "shop-west") },
+	f.Eventually(harness.All(
+		func() error { return west.Gone(offloadings, "shop", "offloading") },
+		func() error { return east.Gone("namespaces", "", "shop-west") },
 	))
 	if err := counts(west, "shop", 19); err != nil {
 		t.Error(err)
@@ -163,9 +163,9 @@ func TestN4_TwoConsumersOfOneProvider(t *testing.T) {
 	}
 	consumers[1].Delete(widgets, "shop", "one")
 	consumers[1].Delete(widgets, "same", "one")
-	f.Eventually(func() error { return gone(east, widgets, "shop-south", "one") })
+	f.Eventually(func() error { return east.Gone(widgets, "shop-south", "one") })
 	for _, namespace := range []string{"shop-west", "same"} {
-		if err := there(east, widgets, namespace, "one"); err != nil {
+		if err := east.There(widgets, namespace, "one"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -193,14 +193,14 @@ func TestD2_ARemoteLeaves(t *testing.T) {
 	}
 	f.Eventually(func() error { return counts(east, "shop-west", 8) })
 	const ledger = "isthmus-controller-east"
-	if err := there(west, "configmaps", harness.IsthmusNamespace, ledger); err != nil {
+	if err := west.There("configmaps", harness.IsthmusNamespace, ledger); err != nil {
 		t.Error(err)
 	}
 	west.Delete(remotes, "", "east")
-	f.Eventually(all(
-		func() error { return gone(west, remotes, "", "east") },
-		func() error { return gone(east, "namespaces", "", "shop-west") },
-		func() error { return gone(west, "configmaps", harness.IsthmusNamespace, ledger) },
+	f.Eventually(harness.All(
+		func() error { return west.Gone(remotes, "", "east") },
+		func() error { return east.Gone("namespaces", "", "shop-west") },
+		func() error { return west.Gone("configmaps", harness.IsthmusNamespace, ledger) },
 		func() error {
 			return is(west.Get(offloadings, "shop", "offloading"), "NoClusterSelected", "status", "phase")
 		},
@@ -230,7 +230,7 @@ func TestN4_ARefusedNamespaceHoldsUpNothing(t *testing.T) {
 	west.Create(widget("shop", "one", "", "{size: 1}"))
 	west.Create(widget("shop", "two", "", "{size: 1}"))
 	west.Create(widget("refused", "one", "", "{size: 1}"))
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error { return counts(east, "shop-west", 2) },
 		func() error {
 			return condition(west.Get(offloadings, "refused", "offloading"), "Ready", "False", "", "east")
@@ -246,13 +246,13 @@ func TestN4_ARefusedNamespaceHoldsUpNothing(t *testing.T) {
 	f.Eventually(func() error { return counts(east, "shop-west", 1) })
 	west.Delete(crossings, "", "nodes")
 	west.Delete(offloadings, "refused", "offloading")
-	f.Eventually(all(
-		func() error { return gone(west, crossings, "", "nodes") },
-		func() error { return gone(west, offloadings, "refused", "offloading") },
+	f.Eventually(harness.All(
+		func() error { return west.Gone(crossings, "", "nodes") },
+		func() error { return west.Gone(offloadings, "refused", "offloading") },
 	))
 	west.Delete(crossings, "", "widgets")
-	f.Eventually(all(
-		func() error { return gone(west, crossings, "", "widgets") },
+	f.Eventually(harness.All(
+		func() error { return west.Gone(crossings, "", "widgets") },
 		func() error { return counts(east, "shop-west", 0) },
 	))
 	if err := counts(west, "shop", 1); err != nil {

@@ -36,16 +36,16 @@ func TestT5_TwoProviders(t *testing.T) {
 	west.Offload("shop", "clusterSelector: {matchLabels: {zone: a}}")
 	west.Create(widget("shop", "one", "", "{size: 1}"))
 	west.Create(strings.ReplaceAll(widget("shop", "one", "", "{size: 1}"), "example.io/v1", "named.example.io/v1"))
-	f.Eventually(all(func() error { return there(east, widgets, "shop-west", "one") }, func() error { return there(east, named, "shop-west", "one") }))
+	f.Eventually(harness.All(func() error { return east.There(widgets, "shop-west", "one") }, func() error { return east.There(named, "shop-west", "one") }))
 	east.SetStatus(widgets, "shop-west", "one", "{phase: East}")
 	east.SetStatus(named, "shop-west", "one", "{phase: East}")
 	f.Eventually(func() error { return is(west.Get(widgets, "shop", "one"), "East", "status", "phase") })
 
 	west.Patch(offloadings, "shop", "offloading", "{spec: {clusterSelector: null}}")
-	f.Eventually(all(func() error { return there(north, widgets, "shop-west", "one") }, func() error { return there(north, named, "shop-west", "one") }))
+	f.Eventually(harness.All(func() error { return north.There(widgets, "shop-west", "one") }, func() error { return north.There(named, "shop-west", "one") }))
 	north.SetStatus(widgets, "shop-west", "one", "{phase: North}")
 	north.SetStatus(named, "shop-west", "one", "{phase: North}")
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error { return is(west.Get(widgets, "shop", "one"), nil, "status", "phase") },
 		func() error { return is(west.Get(named, "shop", "one"), "North", "status", "phase") },
 	))
@@ -58,8 +58,8 @@ func TestT5_TwoProviders(t *testing.T) {
 	// A remote that is deselected loses its twins.
 	west.Patch(remotes, "", "north", "{metadata: {labels: {zone: c}}}")
 	west.Patch(offloadings, "shop", "offloading", "{spec: {clusterSelector: {matchLabels: {zone: a}}}}")
-	f.Eventually(all(
-		func() error { return gone(north, widgets, "shop-west", "one") },
+	f.Eventually(harness.All(
+		func() error { return north.Gone(widgets, "shop-west", "one") },
 		func() error { return is(west.Get(widgets, "shop", "one"), "East", "status", "phase") },
 	))
 }
@@ -85,7 +85,7 @@ func TestS4F4_AHostileTenant(t *testing.T) {
 	west.Offload("other", "")
 	west.Create("{apiVersion: v1, kind: Secret, metadata: {name: mine, namespace: shop, annotations: {" + allow + "}}, data: {key: " + marked + "}}")
 	west.Create("{apiVersion: v1, kind: Secret, metadata: {name: broken, namespace: shop, annotations: {isthmus.dev/allow-reflection: maybe, isthmus.dev/skip-reflection: 'true'}}, data: {key: " + marked + "}}")
-	f.Eventually(all(func() error { return there(east, "secrets", "shop-west", "mine") }, func() error { return there(east, "namespaces", "", "other-west") }))
+	f.Eventually(harness.All(func() error { return east.There("secrets", "shop-west", "mine") }, func() error { return east.There("namespaces", "", "other-west") }))
 
 	// Forged stamps bar an object from crossing, and do not make it anybody's twin.
 	west.Create(widget("shop", "forged", "isthmus.dev/writer: east/controller/x, isthmus.dev/source: other/forged, isthmus.dev/twin: other/forged", "{size: 1}"))
@@ -93,9 +93,9 @@ func TestS4F4_AHostileTenant(t *testing.T) {
 	west.Create(widget("shop", "aimed", "isthmus.dev/target-namespace: isthmus-system, isthmus.dev/target-name: taken", "{size: 1, secretName: ../../isthmus-system/east}"))
 	west.Create(widget("shop", "plain", "", "{size: 1}"))
 	west.SetStatus(widgets, "shop", "plain", "{phase: Forged}")
-	f.Eventually(all(
-		func() error { return there(east, widgets, "shop-west", "plain") },
-		func() error { return there(east, widgets, "shop-west", "aimed") },
+	f.Eventually(harness.All(
+		func() error { return east.There(widgets, "shop-west", "plain") },
+		func() error { return east.There(widgets, "shop-west", "aimed") },
 		func() error { return is(west.Get(widgets, "shop", "plain"), nil, "status", "phase") },
 	))
 	if err := is(east.Get(widgets, "shop-west", "plain"), nil, "status", "phase"); err != nil {
@@ -103,11 +103,11 @@ func TestS4F4_AHostileTenant(t *testing.T) {
 	}
 	// A writer on the provider's side aims at other namespaces of the consumer.
 	east.Create(widget("shop-west", "back", "isthmus.dev/target-namespace: other, isthmus.dev/target-name: stolen", "{size: 1}"))
-	f.Eventually(func() error { return there(west, widgets, "shop", "back") })
+	f.Eventually(func() error { return west.There(widgets, "shop", "back") })
 	rests(t, f, "west", west, east)
 	for _, err := range []error{
-		gone(east, widgets, "shop-west", "forged"), gone(west, widgets, "other", "stolen"), gone(west, widgets, "other", "back"),
-		gone(east, widgets, "isthmus-system", "taken"), gone(east, "secrets", "shop-west", "broken"),
+		east.Gone(widgets, "shop-west", "forged"), west.Gone(widgets, "other", "stolen"), west.Gone(widgets, "other", "back"),
+		east.Gone(widgets, "isthmus-system", "taken"), east.Gone("secrets", "shop-west", "broken"),
 	} {
 		if err != nil {
 			t.Error(err)
@@ -144,7 +144,7 @@ func TestF1_RotationBesideAHangingRemote(t *testing.T) {
 	west.Reflect()
 	west.Offload("shop", "")
 	west.Create(widget("shop", "w0", "", "{size: 0}"))
-	f.Eventually(all(func() error { return there(east, widgets, "shop-west", "w0") }, func() error { return there(north, widgets, "shop-west", "w0") }))
+	f.Eventually(harness.All(func() error { return east.There(widgets, "shop-west", "w0") }, func() error { return north.There(widgets, "shop-west", "w0") }))
 
 	north.PauseAPIServer(t)
 	for i := 1; i <= 30; i++ {
@@ -162,7 +162,7 @@ func TestF1_RotationBesideAHangingRemote(t *testing.T) {
 		t.Error(err)
 	}
 	north.ResumeAPIServer(t)
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error { return counts(north, "shop-west", 31) },
 		func() error { return condition(west.Get(remotes, "", "north"), "Reachable", "True", "", "") },
 	))
@@ -173,6 +173,6 @@ func TestF1_RotationBesideAHangingRemote(t *testing.T) {
 	west.SetAccess(east, east.TokenKubeconfig("west"))
 	west.Create(widget("shop", "last", "", "{size: 1}"))
 	f.Eventually(func() error {
-		return errors.Join(there(east, widgets, "shop-west", "last"), condition(west.Get(remotes, "", "east"), "Reachable", "True", "", ""))
+		return errors.Join(east.There(widgets, "shop-west", "last"), condition(west.Get(remotes, "", "east"), "Reachable", "True", "", ""))
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/install"
@@ -145,7 +146,7 @@ func (f *fleet) isReady(ctx context.Context, name string) error {
 // installed returns the objects on a cluster that an Isthmus installed there. The label alone does not tell: Kubernetes gives a
 // Service's labels to the EndpointSlices that it makes.
 func (s *side) installed(ctx context.Context) (objects []*unstructured.Unstructured, err error) {
-	err = s.walk(ctx, v1alpha1.InstalledByLabel, func(_ string, object *unstructured.Unstructured) {
+	err = s.EachObject(ctx, v1alpha1.InstalledByLabel, func(_ schema.GroupKind, object *unstructured.Unstructured) {
 		if object.GetAnnotations()[v1alpha1.InstallationAnnotation] != "" {
 			objects = append(objects, object)
 		}

@@ -4,7 +4,6 @@ package endpoints
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,31 +106,6 @@ func origins(m *harness.Member, namespace, slice, destination string) (all []str
 func same(got []string, want ...string) error {
 	if !slices.Equal(got, want) {
 		return fmt.Errorf("got %v, expected %v", got, want)
-	}
-	return nil
-}
-
-// all waits for several checks at once.
-func all(checks ...func() error) func() error {
-	return func() error {
-		var errs []error
-		for _, check := range checks {
-			errs = append(errs, check())
-		}
-		return errors.Join(errs...)
-	}
-}
-
-func gone(m *harness.Member, resource, namespace, name string) error {
-	if m.Get(resource, namespace, name) != nil {
-		return fmt.Errorf("%s %s/%s is still on %s", resource, namespace, name, m.Name())
-	}
-	return nil
-}
-
-func there(m *harness.Member, resource, namespace, name string) error {
-	if m.Get(resource, namespace, name) == nil {
-		return fmt.Errorf("%s %s/%s is not on %s", resource, namespace, name, m.Name())
 	}
 	return nil
 }

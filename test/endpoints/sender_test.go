@@ -66,7 +66,7 @@ func TestE1E2E3E4E8_EndpointsCrossWithTheirService(t *testing.T) {
 	west.Create(strings.Replace(slice("shop", "web-6", "web", "{addresses: ['fd00:1::5'], nodeName: own}"), "IPv4", "IPv6", 1))
 	west.Create(service("shop", "other", ""))
 	west.Create(slice("shop", "other-1", "other", "{addresses: [10.0.0.77]}"))
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error { return reaches(east, home, "web", "10.81.0.5", "10.81.0.6", "fd00:81::5") },
 		func() error { return west.HasEvent("shop", "web", "10.71.0.7", "no usable ClusterLink north") },
 	))
@@ -92,7 +92,7 @@ func TestE1E2E3E4E8_EndpointsCrossWithTheirService(t *testing.T) {
 		t.Error(err)
 	}
 	west.Patch(services, "shop", "web", "{metadata: {annotations: {isthmus.dev/use-direct-connections: maybe, liqo.io/use-direct-connections: null}}}")
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error { return reaches(east, home, "web", through...) },
 		func() error { return west.HasEvent("shop", "web", "use-direct-connections", "maybe") },
 	))
@@ -100,12 +100,12 @@ func TestE1E2E3E4E8_EndpointsCrossWithTheirService(t *testing.T) {
 
 	// West comes to see north as something else, and so does an endpoint of it; one address is in two clusters.
 	west.Patch(links, "", "north", "{spec: {podCIDRs: [{native: 10.0.0.0/16, seenAs: 10.73.0.0/16}], transit: [{from: 10.73.0.0/16, external: 10.61.0.0/16}]}}")
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error { return reaches(east, home, "web", "10.81.0.5", "10.81.0.6", "fd00:81::5") },
 		func() error { return west.HasEvent("shop", "web", "10.71.0.7", "in no seenAs network") },
 	))
 	west.Patch(slicesOf, "shop", "web-1", "{endpoints: [{addresses: [10.73.0.7], nodeName: on-north}, {addresses: [10.72.0.20], nodeName: on-north}]}")
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error { return reaches(east, home, "web", "10.91.0.7", "fd00:81::5") },
 		func() error { return west.HasEvent("shop", "web", "10.72.0.20", "ClusterLink east") },
 	))
@@ -146,7 +146,7 @@ func TestE1E2E3E4E8_EndpointsCrossWithTheirService(t *testing.T) {
 	west.Patch(slicesOf, "shop", "web-2", "{metadata: {annotations: {isthmus.dev/skip-reflection: 'true'}}}")
 	west.Patch(slicesOf, "shop", "web-3", "{metadata: {annotations: {isthmus.dev/allow-reflection: perhaps}}}")
 	west.Patch(slicesOf, "shop", "web-4", "{metadata: {labels: {kubernetes.io/service-name: other}}}")
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error { return reaches(east, home, "web", "10.81.3.1", "10.91.0.7", "fd00:81::5") },
 		func() error { return west.HasEvent("shop", "web-3", "perhaps") },
 	))
@@ -160,13 +160,13 @@ func TestE1E2E3E4E8_EndpointsCrossWithTheirService(t *testing.T) {
 	west.Patch(slicesOf, "shop", "web-6", "{metadata: {labels: {kubernetes.io/service-name: other}}}")
 	west.Delete(slicesOf, "shop", "web-3")
 	west.Patch(services, "shop", "taken", "{metadata: {annotations: {isthmus.dev/allow-reflection: null}}}")
-	f.Eventually(func() error { return gone(west, shadows, "shop", "web-3.east") })
+	f.Eventually(func() error { return west.Gone(shadows, "shop", "web-3.east") })
 	p = west.Reflect()
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error { return reaches(east, home, "web", "10.81.2.1", "10.91.0.7") },
-		func() error { return gone(east, services, home, "taken") },
+		func() error { return east.Gone(services, home, "taken") },
 		func() error { return reaches(east, home, "taken") },
-		func() error { return gone(west, shadows, "shop", "taken-1.east") },
+		func() error { return west.Gone(shadows, "shop", "taken-1.east") },
 	))
 	rests(t, f, west, east)
 	if !strings.Contains(p.StatusText(), "ShadowEndpointSlice-ToRemote") {
@@ -175,9 +175,9 @@ func TestE1E2E3E4E8_EndpointsCrossWithTheirService(t *testing.T) {
 
 	// With the Crossing everything goes.
 	west.Delete("crossings.v1alpha1.isthmus.dev", "", "services")
-	f.Eventually(all(
-		func() error { return gone(west, "crossings.v1alpha1.isthmus.dev", "", "services") },
-		func() error { return gone(east, services, home, "web") },
+	f.Eventually(harness.All(
+		func() error { return west.Gone("crossings.v1alpha1.isthmus.dev", "", "services") },
+		func() error { return east.Gone(services, home, "web") },
 		func() error { return same(reached(east, home, "web")) },
 	))
 	if left := east.List(shadows, home, ""); len(left) > 0 {
@@ -196,7 +196,7 @@ func TestE1E8_SelectorsAndLargeSlices(t *testing.T) {
 		m.Create(fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s, labels: {app: web}}, spec: {nodeName: own, automountServiceAccountToken: false, containers: [{name: c, image: i}]}}", name, namespace))
 		m.SetStatus("pods", namespace, name, fmt.Sprintf("{phase: Running, podIP: %[1]s, podIPs: [{ip: %[1]s}], conditions: [{type: Ready, status: 'True'}]}", ip))
 	}
-	f.Eventually(func() error { return there(east, services, home, "web") })
+	f.Eventually(func() error { return east.There(services, home, "web") })
 	pod(west, "shop", "here", "10.0.0.40")
 	pod(east, home, "there", "10.0.0.50")
 	hosted := func() (addresses []string) {
@@ -205,7 +205,7 @@ func TestE1E8_SelectorsAndLargeSlices(t *testing.T) {
 		}
 		return addresses
 	}
-	f.Eventually(all(
+	f.Eventually(harness.All(
 		func() error { return reaches(east, home, "web", "10.81.0.40") },
 		func() error {
 			if own := strings.Join(hosted(), ""); !strings.Contains(own, "10.0.0.50") || strings.Contains(own, "10.81.0.40") {

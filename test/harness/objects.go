@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,46 +27,18 @@ type Thing struct {
 	Object  *unstructured.Unstructured
 }
 
-// leftOut are kinds that come and change by themselves, or show what other kinds show.
-var leftOut = map[string]bool{"Event": true, "Lease": true, "ComponentStatus": true, "Endpoints": true}
-
 // fixture is a label on what tests make for themselves, as rights, which is left out, too.
 const fixture = "isthmus.test/fixture"
 
 // AllObjects reads the whole API of a cluster, but for what is left out.
 func (s *Side) AllObjects() Objects {
 	s.t.Helper()
-	client, err := discovery.NewDiscoveryClientForConfig(s.Config())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	// Groups that are not served any more are an error beside the rest.
-	groups, err := client.ServerPreferredResources()
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		s.t.Fatalf("discovery on %s: %v", s.Name(), err)
-	}
 	all := Objects{}
-	for _, group := range groups {
-		version, err := schema.ParseGroupVersion(group.GroupVersion)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		for _, resource := range group.APIResources {
-			if !slices.Contains(resource.Verbs, "list") || leftOut[resource.Kind] {
-				continue
-			}
-			list, err := s.dyn.Resource(version.WithResource(resource.Name)).List(context.Background(), metav1.ListOptions{LabelSelector: "!" + fixture})
-			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-				continue
-			}
-			if err != nil {
-				s.t.Fatalf("list %s on %s: %v", resource.Name, s.Name(), err)
-			}
-			for i := range list.Items {
-				o := &list.Items[i]
-				all[strings.TrimSuffix(resource.Kind+"."+version.Group, ".")+" "+strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")] = Thing{o.GetUID(), content(o), o}
-			}
-		}
+	err := s.EachObject(context.Background(), "!"+fixture, func(kind schema.GroupKind, o *unstructured.Unstructured) {
+		all[kind.String()+" "+strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")] = Thing{o.GetUID(), content(o), o}
+	})
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // groups that are not served any more
+		s.t.Fatal(err)
 	}
 	return all
 }

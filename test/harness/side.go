@@ -4,6 +4,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -108,6 +109,35 @@ func (s *Side) Get(resource, namespace, name string) *unstructured.Unstructured 
 		s.t.Fatalf("get %s %s/%s on %s: %v", resource, namespace, name, s.Name(), err)
 	}
 	return obj
+}
+
+// There says that an object is missing which should be there.
+func (s *Side) There(resource, namespace, name string) error {
+	s.t.Helper()
+	if s.Get(resource, namespace, name) == nil {
+		return fmt.Errorf("%s %s/%s is not on %s", resource, namespace, name, s.Name())
+	}
+	return nil
+}
+
+// Gone says that an object is there which should not.
+func (s *Side) Gone(resource, namespace, name string) error {
+	s.t.Helper()
+	if s.Get(resource, namespace, name) != nil {
+		return fmt.Errorf("%s %s/%s is still on %s", resource, namespace, name, s.Name())
+	}
+	return nil
+}
+
+// All makes several checks one, for Eventually.
+func All(checks ...func() error) func() error {
+	return func() error {
+		var errs []error
+		for _, check := range checks {
+			errs = append(errs, check())
+		}
+		return errors.Join(errs...)
+	}
 }
 
 // List returns the objects of a namespace ("" for all) that match a label selector ("" for all).

@@ -44,7 +44,7 @@ func TestI6_OneComponentIsInstalledOnce(t *testing.T) {
 	h.Eventually(held(h, "second", h.ID, "first"))
 	other.Eventually(held(other, "third", h.ID, "first"))
 	for _, namespace := range []string{b, c} {
-		if err := gone(h.One, "namespaces", "", namespace); err != nil {
+		if err := h.One.Gone("namespaces", "", namespace); err != nil {
 			t.Error(err)
 		}
 	}

@@ -45,7 +45,7 @@ func TestI4I5_DeletedHalfDone(t *testing.T) {
 	taken := h.ID + "-shop"
 	h.One.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + taken + ", labels: {a: b}}}")
 	h.One.Apply("{apiVersion: v1, kind: Secret, metadata: {name: till, namespace: " + taken + "}, stringData: {key: others}}")
-	h.Eventually(func() error { return there(h.One, "configmaps", taken, "kube-root-ca.crt") })
+	h.Eventually(func() error { return h.One.There("configmaps", taken, "kube-root-ca.crt") })
 	before := h.One.AllObjects()
 
 	// What is in the way is named, and neither owned, nor written, nor deleted with the rest.
@@ -69,11 +69,11 @@ func TestI4I5_DeletedHalfDone(t *testing.T) {
 	t.Cleanup(func() { _ = h.One.Resume(controlplane.Scheduler) })
 	s = shopSpec(h, strings.ReplaceAll(shop(h), "name: till", "name: till-2"))
 	h.Install(s.in(h))
-	h.Eventually(func() error { return there(h.One, deployments, taken, "shop") })
+	h.Eventually(func() error { return h.One.There(deployments, taken, "shop") })
 	h.Eventually(func() error {
 		return is(h, "shop", v1alpha1.ConditionAvailable, metav1.ConditionFalse, "", "Deployment", "shop")
 	})
-	if err := gone(h.One, webhooks, "", h.ID+"-shop"); err != nil {
+	if err := h.One.Gone(webhooks, "", h.ID+"-shop"); err != nil {
 		t.Error(err)
 	}
 	uninstall(h, "shop", h.One, before)
@@ -138,7 +138,7 @@ func TestI5_CRDsWithInstances(t *testing.T) {
 	h.Eventually(func() error {
 		return is(h, "shop", v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInstancesLeft, "1 of "+crd)
 	})
-	if err := errors.Join(there(h.One, deployments, s.namespace, "shop"), there(h.One, webhooks, "", h.ID+"-shop"), there(h.One, widgets, s.namespace, "window")); err != nil {
+	if err := errors.Join(h.One.There(deployments, s.namespace, "shop"), h.One.There(webhooks, "", h.ID+"-shop"), h.One.There(widgets, s.namespace, "window")); err != nil {
 		t.Error(err)
 	}
 	h.One.Delete(widgets, others, "theirs")
@@ -171,7 +171,7 @@ func TestI5_AbandonedWhenTheMemberIsGone(t *testing.T) {
 	h.Eventually(func() error {
 		return h.HasEvent(h.ID, "shop", "Abandoned", "Namespace "+s.namespace, "CustomResourceDefinition", "ClusterRole")
 	})
-	if err := there(h.One, deployments, s.namespace, "shop"); err != nil {
+	if err := h.One.There(deployments, s.namespace, "shop"); err != nil {
 		t.Error(err)
 	}
 

@@ -102,8 +102,8 @@ func TestF6I8_TokenRotatedWhileInstalling(t *testing.T) {
 	h.Start()
 	await(h, h.One, "serviceaccounts", s.namespace, watch.Added) // in the middle of it
 	w.Rotate()
-	h.Eventually(func() error { return there(h.One, deployments, s.namespace, "shop") })
-	if err := gone(h.One, webhooks, "", h.ID+"-shop"); err != nil {
+	h.Eventually(func() error { return h.One.There(deployments, s.namespace, "shop") })
+	if err := h.One.Gone(webhooks, "", h.ID+"-shop"); err != nil {
 		t.Error(err)
 	}
 	w.Rotate() // while it waits for pods

@@ -130,26 +130,11 @@ webhooks:
 `, failurePolicy, resource)
 }
 
-// there says that an object is missing which should be there, gone that one is there which should not.
-func there(s *harness.Side, resource, namespace, name string) error {
-	if s.Get(resource, namespace, name) == nil {
-		return fmt.Errorf("%s %s/%s is not on %s", resource, namespace, name, s.Name())
-	}
-	return nil
-}
-
-func gone(s *harness.Side, resource, namespace, name string) error {
-	if s.Get(resource, namespace, name) != nil {
-		return fmt.Errorf("%s %s/%s is still on %s", resource, namespace, name, s.Name())
-	}
-	return nil
-}
-
 // holds says that a field of an object has another value than expected; nil means that it should not be there.
 func holds(s *harness.Side, resource, namespace, name string, want any, path ...string) error {
 	object := s.Get(resource, namespace, name)
 	if object == nil {
-		return there(s, resource, namespace, name)
+		return s.There(resource, namespace, name)
 	}
 	got, _, err := unstructured.NestedFieldNoCopy(object.Object, path...)
 	if err == nil && fmt.Sprint(got) != fmt.Sprint(want) {

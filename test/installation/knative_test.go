@@ -86,7 +86,7 @@ func TestF2I1I3I4I5I7I8_KnativeServing(t *testing.T) {
 			h.Start()
 		case strings.Contains(script, "apply -f knative-serving.yaml"):
 			servingIsInstalled(t, h, name)
-			if err := errors.Join(h.Two.SameAs(elsewhere), there(h.One, deployments, "knative-serving", "autoscaler-hpa")); err != nil {
+			if err := errors.Join(h.Two.SameAs(elsewhere), h.One.There(deployments, "knative-serving", "autoscaler-hpa")); err != nil {
 				t.Error(err)
 			}
 			for _, difference := range h.AllObjects().Since(hub) {
@@ -96,7 +96,7 @@ func TestF2I1I3I4I5I7I8_KnativeServing(t *testing.T) {
 			}
 		case strings.Contains(script, "apply -f new.yaml"):
 			servingIsInstalled(t, h, name)
-			if err := errors.Join(gone(h.One, deployments, "knative-serving", "autoscaler-hpa"), gone(h.One, "services", "knative-serving", "autoscaler-hpa"),
+			if err := errors.Join(h.One.Gone(deployments, "knative-serving", "autoscaler-hpa"), h.One.Gone("services", "knative-serving", "autoscaler-hpa"),
 				holds(h.One, deployments, "knative-serving", "controller", "1.21.1", "metadata", "labels", "app.kubernetes.io/version")); err != nil {
 				t.Error(err)
 			}
@@ -127,8 +127,8 @@ func servingIsInstalled(t *testing.T, h *harness.Hub, name string) {
 	t.Helper()
 	if err := errors.Join(ready(h, name), owned(h, h.One, name), available(h.One, "knative-serving", 5), available(h.One, "kourier-system", 1),
 		holds(h.One, "namespaces", "", "knative-serving", "serverless", "metadata", "labels", "example.io/team"),
-		there(h.One, "gateways.gateway.networking.k8s.io", "kourier-system", "ingress"),
-		there(h.One, "certificates.v1alpha1.networking.internal.knative.dev", "knative-serving", "routing-serving-certs")); err != nil {
+		h.One.There("gateways.gateway.networking.k8s.io", "kourier-system", "ingress"),
+		h.One.There("certificates.v1alpha1.networking.internal.knative.dev", "knative-serving", "routing-serving-certs")); err != nil {
 		t.Error(err)
 	}
 }

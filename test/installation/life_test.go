@@ -21,7 +21,7 @@ func TestF2I1I3I4I5I7I8_AComponentsLife(t *testing.T) {
 	one := h.Reach(h.One, "one")
 	kept := h.ID + "-kept"
 	h.One.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + kept + "}}")
-	h.Eventually(func() error { return there(h.One, "configmaps", kept, "kube-root-ca.crt") })
+	h.Eventually(func() error { return h.One.There("configmaps", kept, "kube-root-ca.crt") })
 	before, elsewhere := h.One.AllObjects(), h.Two.AllObjects()
 
 	s := shopSpec(h, shop(h), `
@@ -45,12 +45,12 @@ spec:
 		holds(h.One, "namespaces", "", namespace, "gold", "metadata", "labels", "example.io/plan"),
 		holds(h.One, "namespaces", "", namespace, "shop", "metadata", "labels", "example.io/team"),
 		holds(h.One, "namespaces", "", namespace, "till", "metadata", "annotations", "example.io/owner"),
-		there(h.One, "configmaps", kept, "elsewhere"),
-		there(h.One, "configmaps", kept, "isthmus-"+s.component),
-		there(h.One, "widgets."+h.ID+".example.io", namespace, "window"),
+		h.One.There("configmaps", kept, "elsewhere"),
+		h.One.There("configmaps", kept, "isthmus-"+s.component),
+		h.One.There("widgets."+h.ID+".example.io", namespace, "window"),
 		holds(h.One, "clusterrolebindings.rbac.authorization.k8s.io", "", h.ID+"-shop", "[map[kind:ServiceAccount name:shop namespace:"+namespace+"]]", "subjects"),
-		gone(h.One, "namespaces", "", "shop"),
-		gone(h.Side, "namespaces", "", namespace),
+		h.One.Gone("namespaces", "", "shop"),
+		h.Side.Gone("namespaces", "", namespace),
 		h.Two.SameAs(elsewhere),
 	} {
 		if check != nil {
@@ -81,7 +81,7 @@ spec:
 		h.One.Patch("configmaps", namespace, "settings", "{data: {color: red}}")
 		h.One.Delete("services", namespace, "shop")
 		h.Eventually(func() error {
-			return errors.Join(holds(h.One, "configmaps", namespace, "settings", "blue", "data", "color"), there(h.One, "services", namespace, "shop"))
+			return errors.Join(holds(h.One, "configmaps", namespace, "settings", "blue", "data", "color"), h.One.There("services", namespace, "shop"))
 		})
 	}
 	drift()
@@ -111,9 +111,9 @@ spec:
 		holds(h.One, "configmaps", namespace, "settings", "green", "data", "color"),
 		holds(h.One, "configmaps", namespace, "settings", "yes", "data", "patched"),
 		holds(h.One, deployments, namespace, "shop", 2, "status", "availableReplicas"),
-		gone(h.One, "secrets", namespace, "till"),
-		gone(h.One, "configmaps", kept, "elsewhere"),
-		gone(h.One, "configmaps", kept, "isthmus-"+s.component),
+		h.One.Gone("secrets", namespace, "till"),
+		h.One.Gone("configmaps", kept, "elsewhere"),
+		h.One.Gone("configmaps", kept, "isthmus-"+s.component),
 	} {
 		if check != nil {
 			t.Error(check)
@@ -155,7 +155,7 @@ func rests(t *testing.T, h *harness.Hub, w *harness.Way) {
 // Without a destination the manifests go to the hub itself, in the Installation's own namespace, which stays.
 func TestI1I5_WithoutDestination(t *testing.T) {
 	h := harness.NewHub(t)
-	h.Eventually(func() error { return there(h.Side, "configmaps", h.ID, "kube-root-ca.crt") })
+	h.Eventually(func() error { return h.Side.There("configmaps", h.ID, "kube-root-ca.crt") })
 	before := h.AllObjects()
 	h.Install(spec{name: "local", component: h.ID, manifests: []string{`
 {apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}, data: {a: b}}
@@ -163,8 +163,8 @@ func TestI1I5_WithoutDestination(t *testing.T) {
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: ` + h.ID + `-local}, rules: []}`}}.in(h))
 	h.Start()
 	untilReady(h, "local")
-	if err := errors.Join(there(h.Side, "configmaps", h.ID, "settings"), there(h.Side, "configmaps", h.ID, "isthmus-"+h.ID), owned(h, h.Side, "local"),
-		there(h.Side, "configmaps", harness.IsthmusNamespace, "isthmus-component-"+h.ID), gone(h.Side, "namespaces", "", "shop")); err != nil {
+	if err := errors.Join(h.Side.There("configmaps", h.ID, "settings"), h.Side.There("configmaps", h.ID, "isthmus-"+h.ID), owned(h, h.Side, "local"),
+		h.Side.There("configmaps", harness.IsthmusNamespace, "isthmus-component-"+h.ID), h.Side.Gone("namespaces", "", "shop")); err != nil {
 		t.Error(err)
 	}
 	h.Delete(harness.Installations, h.ID, "local")

@@ -19,7 +19,7 @@ func TestAllObjectsAreCompared(t *testing.T) {
 	for _, name := range []string{"kept", "changed", "gone", "replaced"} {
 		h.One.Apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: " + name + ", namespace: " + namespace + "}, data: {a: b}}")
 	}
-	h.Eventually(func() error { return there(h.One, "serviceaccounts", namespace, "default") })
+	h.Eventually(func() error { return h.One.There("serviceaccounts", namespace, "default") })
 	before := h.One.AllObjects()
 	if err := h.One.SameAs(before); err != nil {
 		t.Fatal(err)

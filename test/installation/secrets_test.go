@@ -61,7 +61,7 @@ func TestF4_ValuesOfSecretsAreToldNowhere(t *testing.T) {
 	h.Eventually(func() error {
 		return is(h, "safe", v1alpha1.ConditionApplied, metav1.ConditionFalse, "", "Secret", h.ID+"/manifests")
 	})
-	if err := there(h.One, "secrets", s.namespace, "till"); err != nil {
+	if err := h.One.There("secrets", s.namespace, "till"); err != nil {
 		t.Errorf("a missing source is no reason to take anything away: %v", err)
 	}
 	uninstall(h, "safe", h.One, before)
@@ -77,7 +77,7 @@ func TestI4_WhatWasThereBefore(t *testing.T) {
 	h.One.Apply("{apiVersion: v1, kind: Secret, metadata: {name: till, namespace: " + namespace + "}, stringData: {key: others}}")
 	h.One.Apply(harness.WidgetCRD(h.ID + ".example.io"))
 	h.One.Apply("{apiVersion: " + h.ID + ".example.io/v1, kind: Widget, metadata: {name: theirs, namespace: " + namespace + "}, spec: {size: 3}}")
-	h.Eventually(func() error { return there(h.One, "configmaps", namespace, "kube-root-ca.crt") })
+	h.Eventually(func() error { return h.One.There("configmaps", namespace, "kube-root-ca.crt") })
 	before := h.One.AllObjects()
 	s := shopSpec(h, shop(h))
 	h.Install(s.in(h))
@@ -104,7 +104,7 @@ func TestI4_WhatWasThereBefore(t *testing.T) {
 	})
 	h.One.Delete("widgets."+h.ID+".example.io", namespace, "theirs")
 	h.Eventually(func() error { return ended(h, "shop") })
-	if err := there(h.One, "namespaces", "", namespace); err != nil {
+	if err := h.One.There("namespaces", "", namespace); err != nil {
 		t.Errorf("a namespace that was there before: %v", err)
 	}
 }
