@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/install"
 	"isthmus.dev/isthmus/test/harness"
 )
 
@@ -91,7 +92,7 @@ func TestI4I6_AHubsDeath(t *testing.T) {
 	other.Eventually(func() error {
 		return is(other, "heir", v1alpha1.ConditionApplied, metav1.ConditionFalse, "", h.ID+"/shop")
 	})
-	h.One.Delete("configmaps", h.ID+"-shop", "isthmus-"+s.component)
+	h.One.Delete("configmaps", h.ID+"-shop", install.AnchorName(s.component))
 	h.Eventually(func() error {
 		var errs []error
 		for _, o := range installed(h, h.One) {

@@ -12,6 +12,7 @@ import (
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/controlplane"
+	"isthmus.dev/isthmus/internal/install"
 	"isthmus.dev/isthmus/test/harness"
 )
 
@@ -176,7 +177,7 @@ func TestI5_AbandonedWhenTheMemberIsGone(t *testing.T) {
 	}
 
 	// Its anchor and its lock let the member be cleaned up without any hub.
-	h.One.Delete("configmaps", s.namespace, "isthmus-"+s.component)
+	h.One.Delete("configmaps", s.namespace, install.AnchorName(s.component))
 	h.Eventually(func() error {
 		for _, kind := range []string{deployments, "services", "secrets", "serviceaccounts", "widgets." + h.ID + ".example.io", "rolebindings.rbac.authorization.k8s.io"} {
 			for _, o := range h.One.List(kind, s.namespace, v1alpha1.InstalledByLabel) {

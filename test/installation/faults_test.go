@@ -15,6 +15,7 @@ import (
 
 	"isthmus.dev/isthmus/api/v1alpha1"
 	"isthmus.dev/isthmus/internal/controlplane"
+	"isthmus.dev/isthmus/internal/install"
 	"isthmus.dev/isthmus/test/harness"
 )
 
@@ -199,7 +200,7 @@ func TestI4I8_AnchorAndNamespaceDeletedByHand(t *testing.T) {
 			t.Errorf("%d objects are there, expected %d", have, want)
 		}
 	}
-	back("configmaps", s.namespace, "isthmus-"+s.component)
+	back("configmaps", s.namespace, install.AnchorName(s.component))
 	back("namespaces", "", s.namespace)
 	uninstall(h, "shop", h.One, before)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"isthmus.dev/isthmus/api/v1alpha1"
+	"isthmus.dev/isthmus/internal/install"
 	"isthmus.dev/isthmus/test/harness"
 )
 
@@ -224,7 +225,7 @@ func owned(h *harness.Hub, member *harness.Side, name string) error {
 			continue
 		}
 		if anchors[o.GetNamespace()] == nil {
-			if anchors[o.GetNamespace()] = member.Get("configmaps", o.GetNamespace(), "isthmus-"+i.Spec.Component); anchors[o.GetNamespace()] == nil {
+			if anchors[o.GetNamespace()] = member.Get("configmaps", o.GetNamespace(), install.AnchorName(i.Spec.Component)); anchors[o.GetNamespace()] == nil {
 				return fmt.Errorf("namespace %s has no anchor", o.GetNamespace())
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"isthmus.dev/isthmus/internal/install"
 	"isthmus.dev/isthmus/test/harness"
 )
 
@@ -46,7 +47,7 @@ spec:
 		holds(h.One, "namespaces", "", namespace, "shop", "metadata", "labels", "example.io/team"),
 		holds(h.One, "namespaces", "", namespace, "till", "metadata", "annotations", "example.io/owner"),
 		h.One.There("configmaps", kept, "elsewhere"),
-		h.One.There("configmaps", kept, "isthmus-"+s.component),
+		h.One.There("configmaps", kept, install.AnchorName(s.component)),
 		h.One.There("widgets."+h.ID+".example.io", namespace, "window"),
 		holds(h.One, "clusterrolebindings.rbac.authorization.k8s.io", "", h.ID+"-shop", "[map[kind:ServiceAccount name:shop namespace:"+namespace+"]]", "subjects"),
 		h.One.Gone("namespaces", "", "shop"),
@@ -113,7 +114,7 @@ spec:
 		holds(h.One, deployments, namespace, "shop", 2, "status", "availableReplicas"),
 		h.One.Gone("secrets", namespace, "till"),
 		h.One.Gone("configmaps", kept, "elsewhere"),
-		h.One.Gone("configmaps", kept, "isthmus-"+s.component),
+		h.One.Gone("configmaps", kept, install.AnchorName(s.component)),
 	} {
 		if check != nil {
 			t.Error(check)
@@ -163,7 +164,7 @@ func TestI1I5_WithoutDestination(t *testing.T) {
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: ` + h.ID + `-local}, rules: []}`}}.in(h))
 	h.Start()
 	untilReady(h, "local")
-	if err := errors.Join(h.Side.There("configmaps", h.ID, "settings"), h.Side.There("configmaps", h.ID, "isthmus-"+h.ID), owned(h, h.Side, "local"),
+	if err := errors.Join(h.Side.There("configmaps", h.ID, "settings"), h.Side.There("configmaps", h.ID, install.AnchorName(h.ID)), owned(h, h.Side, "local"),
 		h.Side.There("configmaps", harness.IsthmusNamespace, "isthmus-component-"+h.ID), h.Side.Gone("namespaces", "", "shop")); err != nil {
 		t.Error(err)
 	}

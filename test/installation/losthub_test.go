@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"isthmus.dev/isthmus/internal/install"
 	"isthmus.dev/isthmus/test/harness"
 )
 
@@ -33,7 +34,7 @@ func TestI4I6_TheRecipeForALostHub(t *testing.T) {
 	sh := newShell(t, h, map[string]*harness.Side{"apac-1": h.One})
 	lock := "isthmus-component-" + s.component
 	for _, script := range blocks(t, section, "shell") {
-		t.Log(sh.run(strings.NewReplacer("isthmus-component-knative-serving", lock, "isthmus-knative-serving", "isthmus-"+s.component,
+		t.Log(sh.run(strings.NewReplacer("isthmus-component-knative-serving", lock, "isthmus-knative-serving", install.AnchorName(s.component),
 			"installed-by=hub", "installed-by="+h.ID).Replace(script)))
 	}
 	if got := h.One.Get("configmaps", harness.IsthmusNamespace, lock).GetAnnotations()["isthmus.dev/release"]; got != "true" {
