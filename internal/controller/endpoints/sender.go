@@ -10,10 +10,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,23 +76,11 @@ type Sender struct {
 
 // NewSender makes a Sender that runs with a manager. It reads nothing before Begin.
 func NewSender(mgr ctrl.Manager, o SenderOptions) (*Sender, error) {
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(known); err != nil {
-			return nil, err
-		}
-	}
-	config := rest.CopyConfig(mgr.GetConfig())
-	config.QPS = -1 // the server's own priority and fairness decides
-	seen, err := cache.New(config, cache.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: known, DefaultTransform: cache.TransformStripManagedFields()})
+	seen, live, err := access(mgr, nil)
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of the sender of endpoints: %w", err)
+		return nil, err
 	}
-	live, err := client.New(config, client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: known})
-	if err != nil {
-		return nil, fmt.Errorf("making the client of the sender of endpoints: %w", err)
-	}
-	s := &Sender{SenderOptions: o, seen: seen, reader: mgr.GetClient(), live: client.WithFieldOwner(live, fieldManager), mgr: mgr}
+	s := &Sender{SenderOptions: o, seen: seen, reader: mgr.GetClient(), live: live, mgr: mgr}
 	if s.control, err = newController("endpoints-sender", mgr, s, slicesAtOnce); err != nil {
 		return nil, err
 	}

@@ -69,13 +69,15 @@ func Setup(mgr ctrl.Manager, o Options) (*Links, error) {
 	if o.Settle == 0 {
 		o.Settle = settleDefault
 	}
-	config := rest.CopyConfig(mgr.GetConfig())
-	config.QPS = -1 // the server's own priority and fairness decides
-	seen, live, err := access(mgr, config)
+	made := labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: v1alpha1.EndpointsManager})
+	seen, live, err := access(mgr, map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {Label: made}})
 	if err != nil {
 		return nil, err
 	}
-	clientset, err := kubernetes.NewForConfigAndClient(config, mgr.GetHTTPClient())
+	if err := seen.IndexField(context.Background(), &v1alpha1.ShadowEndpointSlice{}, byCluster, clustersOf); err != nil {
+		return nil, fmt.Errorf("indexing ShadowEndpointSlices: %w", err)
+	}
+	clientset, err := kubernetes.NewForConfigAndClient(unlimited(mgr), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("making the client of endpoints: %w", err)
 	}
@@ -108,24 +110,27 @@ func Setup(mgr ctrl.Manager, o Options) (*Links, error) {
 // LinksFound has it looked again which links there are.
 func (l *Links) LinksFound() { l.again.Add(allLinks) }
 
-// access makes the cache and the client of the controller.
-func access(mgr ctrl.Manager, config *rest.Config) (cache.Cache, client.Client, error) {
+// unlimited is how a manager reaches its cluster, without limits of its own: the server's priority and fairness decides.
+func unlimited(mgr ctrl.Manager) *rest.Config {
+	config := rest.CopyConfig(mgr.GetConfig())
+	config.QPS = -1
+	return config
+}
+
+// access makes a cache, which does not run yet, and a client. by says what is left out of the cache.
+func access(mgr ctrl.Manager, by map[client.Object]cache.ByObject) (cache.Cache, client.Client, error) {
 	known := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(known); err != nil {
 			return nil, nil, err
 		}
 	}
-	made := labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: v1alpha1.EndpointsManager})
+	config := unlimited(mgr)
 	seen, err := cache.New(config, cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: known, DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {Label: made}},
+		HTTPClient: mgr.GetHTTPClient(), Scheme: known, DefaultTransform: cache.TransformStripManagedFields(), ByObject: by,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the cache of endpoints: %w", err)
-	}
-	if err := seen.IndexField(context.Background(), &v1alpha1.ShadowEndpointSlice{}, byCluster, clustersOf); err != nil {
-		return nil, nil, fmt.Errorf("indexing ShadowEndpointSlices: %w", err)
 	}
 	live, err := client.New(config, client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: known})
 	if err != nil {
