@@ -54,6 +54,20 @@ func (c *Cluster) Serves(ctx context.Context, gvr schema.GroupVersionResource) (
 	return err == nil, err
 }
 
+// Preferred asks the server, live, in which version it serves a resource, the one that it prefers; empty: in none.
+func (c *Cluster) Preferred(ctx context.Context, gr schema.GroupResource) (schema.GroupVersionResource, error) {
+	versions, err := c.Versions(ctx, gr.Group)
+	if err != nil {
+		return schema.GroupVersionResource{}, err
+	}
+	for _, version := range versions {
+		if served, err := c.Serves(ctx, gr.WithVersion(version)); served || err != nil {
+			return gr.WithVersion(version), err
+		}
+	}
+	return schema.GroupVersionResource{}, nil
+}
+
 // Versions asks the server, live, in which versions it serves a group, the preferred one first; none: it does not.
 func (c *Cluster) Versions(ctx context.Context, group string) ([]string, error) {
 	answer := &metav1.APIGroup{}

@@ -124,7 +124,7 @@ func (ls *Links) watchProfileKind() {
 }
 
 func (ls *Links) findProfileKind() error {
-	resource, err := servedProfiles(ls.ctx, ls.o.Local)
+	resource, err := ls.o.Local.Preferred(ls.ctx, profileKind)
 	if err != nil {
 		return err
 	}

@@ -127,18 +127,3 @@ func readNow(ctx context.Context, local *cluster.Cluster, resource schema.GroupV
 	}
 	return object, err
 }
-
-// servedProfiles returns how a cluster serves ClusterProfiles; empty: not at all.
-func servedProfiles(ctx context.Context, local *cluster.Cluster) (schema.GroupVersionResource, error) {
-	versions, err := local.Versions(ctx, profileKind.Group)
-	if err != nil {
-		return schema.GroupVersionResource{}, err
-	}
-	for _, version := range versions {
-		gvr := profileKind.WithVersion(version)
-		if served, err := local.Serves(ctx, gvr); served || err != nil {
-			return gvr, err
-		}
-	}
-	return schema.GroupVersionResource{}, nil
-}

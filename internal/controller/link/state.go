@@ -70,7 +70,7 @@ func Once(ctx context.Context, o Options, name string, from Origin, survey Surve
 	var served profiles
 	seen := sighting{known: true}
 	if from.profile() {
-		served.resource, seen.err = servedProfiles(ctx, o.Local)
+		served.resource, seen.err = o.Local.Preferred(ctx, profileKind)
 	}
 	resource := from.resource(served)
 	switch seen.unserved = resource.Empty(); {

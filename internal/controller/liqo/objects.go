@@ -60,7 +60,7 @@ func (o *Objects) Run(ctx context.Context) {
 	delay := retryFirst
 	for ctx.Err() == nil {
 		began, pause := time.Now(), time.Duration(0)
-		resource, err := o.served(ctx)
+		resource, err := o.local.Preferred(ctx, o.kind)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -92,20 +92,6 @@ func (o *Objects) Run(ctx context.Context) {
 		case <-time.After(wait.Jitter(pause, 0.2)):
 		}
 	}
-}
-
-// served returns how the cluster serves the kind, in the version that it prefers; empty: it does not.
-func (o *Objects) served(ctx context.Context) (schema.GroupVersionResource, error) {
-	versions, err := o.local.Versions(ctx, o.kind.Group)
-	if err != nil {
-		return schema.GroupVersionResource{}, err
-	}
-	for _, version := range versions {
-		if ok, err := o.local.Serves(ctx, o.kind.WithVersion(version)); ok || err != nil {
-			return o.kind.WithVersion(version), err
-		}
-	}
-	return schema.GroupVersionResource{}, nil
 }
 
 // follow lists and watches until that fails in a way that may mean that they are not served any more, or ctx ends.
