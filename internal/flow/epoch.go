@@ -101,7 +101,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 // newEpoch makes an epoch that watches nothing yet.
 func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *plan) *epoch {
 	e := &epoch{
-		Flow: f, plan: p, states: newStates(), end: end, ctx: ctx,
+		Flow: f, plan: p, states: newStates(f.changed), end: end, ctx: ctx,
 		queue: newQueue(f.name, f.workers()), wound: map[string]bool{}, undeclared: map[string]bool{},
 		from: newSide(f.From), to: newSide(f.To),
 	}

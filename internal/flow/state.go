@@ -93,10 +93,11 @@ type states struct {
 	mu     sync.Mutex
 	m      map[types.NamespacedName]*state
 	counts map[outcome]int
+	moved  func() // a source stands otherwise than before; called without the lock
 }
 
-func newStates() *states {
-	return &states{m: map[types.NamespacedName]*state{}, counts: map[outcome]int{}}
+func newStates(moved func()) *states {
+	return &states{m: map[types.NamespacedName]*state{}, counts: map[outcome]int{}, moved: moved}
 }
 
 // with calls do with the state of a source, which is made if need be.
@@ -122,27 +123,29 @@ func (s *states) get(key types.NamespacedName) state {
 }
 
 // settle records how a source stands; the empty outcome is for one that is gone.
-func (s *states) settle(key types.NamespacedName, o outcome) {
-	s.with(key, func(st *state) { s.become(st, o) })
-}
+func (s *states) settle(key types.NamespacedName, o outcome) { s.become(key, o, func(*state) {}) }
 
 // arrive records how a source stands of which no change waits any more.
 func (s *states) arrive(key types.NamespacedName, o outcome) {
-	s.with(key, func(st *state) {
-		s.become(st, o)
-		st.changed, st.statusChanged = time.Time{}, time.Time{}
-	})
+	s.become(key, o, func(st *state) { st.changed, st.statusChanged = time.Time{}, time.Time{} })
 }
 
-// become counts a source under another outcome. The caller holds the lock.
-func (s *states) become(st *state, o outcome) {
-	if st.outcome != "" {
-		s.counts[st.outcome]--
+// become counts a source under another outcome, and tells that it stands otherwise, if it does.
+func (s *states) become(key types.NamespacedName, o outcome, do func(*state)) {
+	var before outcome
+	s.with(key, func(st *state) {
+		if before = st.outcome; before != "" {
+			s.counts[before]--
+		}
+		if o != "" {
+			s.counts[o]++
+		}
+		st.outcome = o
+		do(st)
+	})
+	if before != o {
+		s.moved()
 	}
-	if o != "" {
-		s.counts[o]++
-	}
-	st.outcome = o
 }
 
 // count returns how many sources stand in each way.
