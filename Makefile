@@ -34,12 +34,12 @@ test: ## run all tests: unit, tables, properties, fuzz seeds, and end to end on 
 	@echo "Compiling everything$(if $(RACE),, (without the race detector: there is no C compiler))."
 	@go run ./test/progress build $(RACE) $(UNIT)
 	@# What fails by the timing of a busy machine alone passes when it runs again by itself; the last line says which did.
-	@go run ./test/progress test -rerun 4 $(RACE) -timeout=20m $(UNIT)
+	@go run ./test/progress test -rerun 8 $(RACE) -timeout=20m $(UNIT)
 	@echo "End to end, on real control planes."
 	@go run ./test/progress build ./cmd/... ./test/...
 	@# As the image of the vCluster plugin has it; where there is no C compiler, all is compiled so anyway.
 	@CGO_ENABLED=0 go run ./test/progress build -o bin/plugin ./cmd/isthmus
-	@go run ./test/progress test -rerun 4 -p=2 -timeout=45m $(E2E)
+	@go run ./test/progress test -rerun 8 -p=2 -timeout=45m $(E2E)
 	@echo "The chart, with Helm, whose packages are compiled the first time."
 	@go build -o bin/progress ./test/progress
 	@cd test/chart && ../../bin/progress test -timeout=20m .

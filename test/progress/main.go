@@ -1,7 +1,7 @@
 // Command progress runs "go build" or "go test" and tells how far it is, for the Makefile:
 //
 //	go run ./test/progress build -o bin/ ./cmd/isthmus
-//	go run ./test/progress test -rerun 4 -timeout=30m ./test/e2e
+//	go run ./test/progress test -rerun 8 -timeout=30m ./test/e2e
 //
 // A build reports how many packages are compiled; a test run prints a line a test as it ends, and the whole output of
 // those that failed. Its exit code is that of the go command.
