@@ -116,6 +116,8 @@ func TestS4_BidirectionalPeering(t *testing.T) {
 		func() error { return counts(west, "from-east", each) }, func() error { return counts(east, "from-west", each) },
 		func() error { return is(west.Get(crossings, "", "widgets"), each, "status", "inStep") },
 		func() error { return is(east.Get(crossings, "", "widgets"), each, "status", "inStep") },
+		func() error { return condition(west.Get(crossings, "", "widgets"), "Permitted", "True", "", "") }, // asked now and then
+		func() error { return condition(east.Get(crossings, "", "widgets"), "Permitted", "True", "", "") },
 	))
 	rests(t, f, "west", west, east)
 	rests(t, f, "east", west, east)
