@@ -122,7 +122,7 @@ func (o *controllerOptions) run(ctx context.Context, stderr io.Writer) error {
 			return fmt.Errorf("--clusterprofile-provider-file: %w", err)
 		}
 	}
-	listener, err := observe.Listen(o.listen)
+	open, err := o.open()
 	if err != nil {
 		return err
 	}
@@ -132,9 +132,7 @@ func (o *controllerOptions) run(ctx context.Context, stderr io.Writer) error {
 		OnHealth: func(h cluster.Health) { own.SetReachable("local", h.Reached) },
 	})
 	if err != nil {
-		if listener != nil {
-			_ = listener.Close()
-		}
+		open.close()
 		return err
 	}
 	metrics := observe.NewRemotes(own)
@@ -147,7 +145,7 @@ func (o *controllerOptions) run(ctx context.Context, stderr io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1)
-	go func() { served <- observe.Serve(ctx, listener, metrics, c.Ready, func() any { return c.Status() }) }()
+	go func() { served <- open.serve(ctx, metrics, c.Ready, func() any { return c.Status() }) }()
 	err = candidate.run(c.Election, c.Run)(ctx)
 	cancel()
 	return errors.Join(err, <-served)

@@ -124,23 +124,21 @@ func (o *syncOptions) run(ctx context.Context, stderr io.Writer) error {
 	if err := o.apply(file, &level); err != nil {
 		return err
 	}
-	listener, err := observe.Listen(o.listen)
+	open, err := o.open()
 	if err != nil {
 		return err
 	}
 	log, metrics := observe.NewLogger(stderr, &level, o.logFormat == "json"), observe.NewMetrics(version())
 	run, e, err := o.elected(file, log, metrics)
 	if err != nil {
-		if listener != nil {
-			_ = listener.Close()
-		}
+		open.close()
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1)
 	go func() {
-		served <- observe.Serve(ctx, listener, metrics.Registry(), e.Ready, func() any { return e.Status(version()) })
+		served <- open.serve(ctx, metrics.Registry(), e.Ready, func() any { return e.Status(version()) })
 	}()
 	go config.Watch(ctx, o.config, file.Hash, again, func(c *config.Config, err error) {
 		if err == nil {

@@ -20,15 +20,19 @@ import (
 // Listen takes the address that health and metrics are served on. The error says what to do about it. An empty address
 // means not to serve: it gives nil, which Serve accepts.
 func Listen(address string) (net.Listener, error) {
+	return listen("health and metrics", "--listen", address)
+}
+
+func listen(what, flag, address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
 	l, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("serving health and metrics: %s is in use by another process; name a free address with --listen (an empty one serves none): %w", address, err)
+		return nil, fmt.Errorf("serving %s: %s is in use by another process; name a free address with %s (an empty one serves none): %w", what, address, flag, err)
 	case err != nil:
-		return nil, fmt.Errorf("serving health and metrics on %q; name another address with --listen (an empty one serves none): %w", address, err)
+		return nil, fmt.Errorf("serving %s on %q; name another address with %s (an empty one serves none): %w", what, address, flag, err)
 	}
 	return l, nil
 }
@@ -55,8 +59,13 @@ func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, rea
 		_ = json.NewEncoder(w).Encode(status())
 	})
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	return serve(ctx, "health and metrics", l, mux)
+}
+
+// serve answers on l by handler until ctx ends, then lets requests finish for a moment. It closes l.
+func serve(ctx context.Context, what string, l net.Listener, handler http.Handler) error {
 	server := &http.Server{
-		Handler:           mux,
+		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
 		ErrorLog:          log.New(io.Discard, "", 0), // what a peer of this port does wrong is of no interest
@@ -65,7 +74,7 @@ func Serve(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, rea
 	go func() { failed <- server.Serve(l) }()
 	select {
 	case err := <-failed:
-		return fmt.Errorf("serving health and metrics on %s: %w", l.Addr(), err)
+		return fmt.Errorf("serving %s on %s: %w", what, l.Addr(), err)
 	case <-ctx.Done():
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

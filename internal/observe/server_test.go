@@ -63,6 +63,41 @@ func TestServe(t *testing.T) {
 	}
 }
 
+func TestServeProfiles(t *testing.T) {
+	l, err := ListenProfiles("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ListenProfiles(l.Addr().String()); err == nil || !strings.Contains(err.Error(), "serving profiles") || !strings.Contains(err.Error(), "--pprof-bind-address") {
+		t.Errorf("a busy address: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- ServeProfiles(ctx, l) }()
+	for path, want := range map[string]string{"/debug/pprof/": "goroutine", "/debug/pprof/heap?gc=1&debug=1": "# HeapInuse ="} {
+		resp, err := http.Get("http://" + l.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %d, expected 200 with %q in the body", path, resp.StatusCode, want)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("ServeProfiles: %v", err)
+	}
+	none, err := ListenProfiles("")
+	if none != nil || err != nil {
+		t.Errorf("an empty address: %v, %v", none, err)
+	}
+	if err := ServeProfiles(ctx, nil); err != nil {
+		t.Errorf("serving nothing: %v", err)
+	}
+}
+
 func TestListenSaysWhatToDo(t *testing.T) {
 	l, err := Listen("127.0.0.1:0")
 	if err != nil {
