@@ -236,7 +236,8 @@ func TestF7_OneReadOfTheCRDForABatch(t *testing.T) {
 		}
 		return nil
 	})
-	if reads < 1 || reads > 5 {
+	// Those that are seen while a question is on its way share the next one: how many there are depends on the server's speed.
+	if reads < 1 || reads > len(names)/3 {
 		t.Errorf("%d deletes took %d reads of the CRD", deletes, reads)
 	}
 }
