@@ -252,11 +252,11 @@ func (d *decider) drift(want desired, stamp Stamp) string {
 	if stamp.Applied != want.hash {
 		return "the source or its rule changed"
 	}
-	set, ok := appliedSet(d.in.Twin)
+	ours, ok := ownedBy(d.in.Twin, FieldManager)
 	if !ok {
 		return "the twin's fields are no longer owned by " + FieldManager
 	}
-	if path, missing := lacks(want.body, set, d.in.Twin); missing {
+	if path, missing := lacks(want.body, ours, d.in.Twin); missing {
 		return fmt.Sprintf("%s was changed or removed on the other side", path)
 	}
 	return ""

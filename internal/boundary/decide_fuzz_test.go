@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8sjson "sigs.k8s.io/json"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // decode reads any JSON object as a server's client does; ok is false for what no client would hand on.
@@ -85,20 +84,20 @@ func FuzzManagedFields(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		ours, ok := appliedSet(twin)
+		ours, ok := ownedBy(twin, FieldManager)
 		if !ok {
 			return
 		}
 		lacks(body, ours, twin)
 		if path, missing := lacks(map[string]any{"metadata": nil}, ours, twin); !missing || len(path) == 0 {
 			// labels and annotations of every body are there, the stamp's at least
-			if metadata := child(ours, fieldElement("metadata")); metadata.Empty() {
+			if metadata := asObject(ours["f:metadata"]); len(metadata) == 0 {
 				t.Fatalf("metadata of nobody is not missing")
 			}
 		}
-		whole := &fieldpath.Set{}
+		whole := ownFields{}
 		for k := range body {
-			whole.Insert(fieldpath.Path{fieldElement(k)})
+			whole["f:"+k] = map[string]any{}
 		}
 		delete(body, "metadata")
 		twin.SetManagedFields(nil)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -77,14 +76,6 @@ func (e managedEntry) set() (*fieldpath.Set, bool) {
 	return set, set.FromJSON(bytes.NewReader(encoded)) == nil
 }
 
-// Lacking returns the first place of an apply body that the Apply entry of manager does not hold on an object: somebody
-// changed or removed it, or it was never applied (O4). Labels and annotations must be in the body. Values are not compared.
-func Lacking(body map[string]any, object *unstructured.Unstructured, manager string) (path string, lacking bool) {
-	set, _ := AppliedBy(object, manager)
-	at, lacking := lacks(body, set, object)
-	return at.String(), lacking
-}
-
 // AppliedBy returns the paths that a manager owns by server-side apply, none where there is no such entry.
 func AppliedBy(object *unstructured.Unstructured, manager string) (owned *fieldpath.Set, any bool) {
 	for _, entry := range managedFields(object) {
@@ -95,127 +86,6 @@ func AppliedBy(object *unstructured.Unstructured, manager string) (owned *fieldp
 		}
 	}
 	return &fieldpath.Set{}, false
-}
-
-// lacks returns the first path of an apply body that our set does not hold: a place that somebody changed or removed
-// (O4). The server made the set from the schema: a map or list is one leaf there, or has an element for each field or
-// item, but for an empty list of the second sort, which leaves no trace. Where that is not enough, what others own
-// tells; it is asked for only then.
-func lacks(body map[string]any, ours *fieldpath.Set, twin *unstructured.Unstructured) (Path, bool) {
-	w := &lackWalk{twin: twin.Object, others: sync.OnceValue(func() *fieldpath.Set { return othersSet(twin) })}
-	for _, field := range sortedKeys(body) {
-		switch field {
-		case "apiVersion", "kind":
-			continue
-		case "metadata":
-			metadata := asObject(body["metadata"])
-			inner := child(ours, fieldElement("metadata"))
-			w.at = append(w.at, fieldElement("metadata"))
-			for _, k := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
-				if (k == "finalizers" || k == "ownerReferences") && metadata[k] == nil {
-					continue // not every body has some
-				}
-				if p, missing := w.field(metadata[k], k, inner, Path{{Field: "metadata"}}); missing {
-					return p, true
-				}
-			}
-			w.at = w.at[:0]
-		default:
-			if p, missing := w.field(body[field], field, ours, nil); missing {
-				return p, true
-			}
-		}
-	}
-	return nil, false
-}
-
-type lackWalk struct {
-	twin   map[string]any
-	others func() *fieldpath.Set
-	// at is the place in the sets, like a Path, with the keys of list items.
-	at fieldpath.Path
-}
-
-func (w *lackWalk) field(v any, name string, set *fieldpath.Set, at Path) (Path, bool) {
-	return w.element(v, fieldElement(name), set, at.Field(name))
-}
-
-// element looks for a value under one element of a set.
-func (w *lackWalk) element(v any, e fieldpath.PathElement, set *fieldpath.Set, at Path) (Path, bool) {
-	w.at = append(w.at, e)
-	defer func() { w.at = w.at[:len(w.at)-1] }()
-	inner, deeper := set.Children.Get(e)
-	switch {
-	case deeper:
-		if items, ok := v.([]any); ok {
-			return w.items(items, inner, at)
-		}
-		return w.fields(v, inner, at)
-	case set.Members.Has(e):
-		// A leaf: a scalar, or a map or list owned as a whole. When somebody owns a part of it, it was none, and its
-		// parts are not ours any more.
-		if content := asObject(v); len(content) > 0 && w.owned(w.at).below {
-			return w.fields(content, &fieldpath.Set{}, at)
-		}
-		return nil, false
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		if len(v) > 0 {
-			p, missing := w.fields(v, &fieldpath.Set{}, at)
-			if missing && w.owned(w.at).leaf {
-				p = at
-			}
-			return p, missing
-		}
-	case []any:
-		// Others own an empty list as a leaf, of either sort; one with something in it only as a whole.
-		if len(v) == 0 && (!w.owned(w.at).leaf || prune(lookup(w.twin, w.at)) == nil) {
-			return nil, false
-		}
-	}
-	return at, true
-}
-
-func (w *lackWalk) fields(v any, set *fieldpath.Set, at Path) (Path, bool) {
-	content := asObject(v)
-	for _, k := range sortedKeys(content) {
-		if p, missing := w.field(content[k], k, set, at); missing {
-			return p, true
-		}
-	}
-	return nil, false
-}
-
-// theirs is what others own of a place: all of it as one leaf, or something below.
-type theirs struct{ leaf, below bool }
-
-func (w *lackWalk) owned(at fieldpath.Path) theirs {
-	set := w.others()
-	for _, e := range at[:len(at)-1] {
-		set = child(set, e)
-	}
-	last := at[len(at)-1]
-	_, below := set.Children.Get(last)
-	return theirs{leaf: set.Members.Has(last) && !below, below: below}
-}
-
-// items pairs the items of an associative list or a set with the elements of our set, one to one: an item that leaves
-// out a key (which the server then defaulted) may stand for any element that no other item claims.
-func (w *lackWalk) items(items []any, set *fieldpath.Set, at Path) (Path, bool) {
-	elements := elementsOf(set)
-	pairs := pairItems(items, elements)
-	for i, item := range items {
-		if pairs[i] < 0 {
-			return at.Items(), true
-		}
-		if e := elements[pairs[i]]; e.Key != nil {
-			if p, missing := w.element(item, e, set, at.Items()); missing {
-				return p, true
-			}
-		}
-	}
-	return nil, false
 }
 
 // lookup returns the value at a place of a set.

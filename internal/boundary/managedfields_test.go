@@ -18,7 +18,7 @@ func lacking(t *testing.T, converter managedfields.TypeConverter, body string, c
 		change(server)
 	}
 	twin := server.twin()
-	ours, ok := appliedSet(twin)
+	ours, ok := ownedBy(twin, FieldManager)
 	if !ok {
 		t.Fatalf("no Apply entry of ours in %v", twin.GetManagedFields())
 	}

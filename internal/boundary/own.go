@@ -1,9 +1,7 @@
 package boundary
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -103,8 +101,8 @@ func desire(in *Input, rule *Rule) (desired, error) {
 
 	d.body = content.(map[string]any)
 	// What belongs to the target side may be all of them; the stamp is written all the same.
-	metadata := extend(d.body["metadata"])
-	labels, annotations := extend(metadata["labels"]), extend(metadata["annotations"])
+	metadata := orEmpty(d.body["metadata"])
+	labels, annotations := orEmpty(metadata["labels"]), orEmpty(metadata["annotations"])
 	in.Naming.Mark(rule, source, in.Place, labels, annotations)
 	for k, v := range rule.ExtraLabels {
 		labels[k] = v
@@ -152,6 +150,15 @@ func asList(texts []string) []any {
 	return list
 }
 
+// orEmpty returns a map as it is, or an empty one where there is none. What metadataOf made is nobody else's, so that it
+// need not be copied to be written to.
+func orEmpty(v any) map[string]any {
+	if m := asObject(v); m != nil {
+		return m
+	}
+	return map[string]any{}
+}
+
 // extend returns a copy of a map that can be written to, empty where there is none.
 func extend(v any) map[string]any {
 	out := map[string]any{}
@@ -159,15 +166,9 @@ func extend(v any) map[string]any {
 	return out
 }
 
-// Hash returns the versioned hash of an apply body. The standard library writes maps in the order of their keys, so
-// equal bodies have equal hashes.
+// Hash returns the versioned hash of an apply body; equal bodies have equal hashes.
 func Hash(body map[string]any) string {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		// Objects come out of a JSON decoder, so they go into an encoder.
-		panic(fmt.Sprintf("hash of an object that is not JSON: %v", err))
-	}
-	sum := sha256.Sum256(encoded)
+	sum := digest(body)
 	return hashVersion + "-" + hex.EncodeToString(sum[:16])
 }
 

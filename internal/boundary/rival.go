@@ -24,14 +24,14 @@ func (d *decider) fieldRival(stamp Stamp) Rival {
 
 // lacked returns the places of the twin that others changed or removed, the first few of them.
 func (d *decider) lacked() []Path {
-	set, ok := appliedSet(d.in.Twin)
+	ours, ok := ownedBy(d.in.Twin, FieldManager)
 	if !ok {
 		return nil
 	}
 	var paths []Path
 	var rest any = d.want.body
 	for len(paths) <= fewNames {
-		path, missing := lacks(rest.(map[string]any), set, d.in.Twin)
+		path, missing := lacks(rest.(map[string]any), ours, d.in.Twin)
 		path = listOf(path)
 		emptied := slices.ContainsFunc(paths, func(p Path) bool { return len(path) <= len(p) && p[:len(path)].String() == path.String() })
 		if !missing || emptied { // what is left of a place that was told already is no place of its own

@@ -30,21 +30,49 @@ type Schema struct {
 }
 
 // Undeclared returns the paths in content that the schema does not declare, outermost first and each once, however
-// many list items hold it (O7). The fields apiVersion, kind and metadata at the top are taken as declared. A nil schema
-// declares everything.
-func (s *Schema) Undeclared(content map[string]any) []Path {
+// many list items hold it (O7). The fields apiVersion, kind and metadata at the top, and those that are named, are taken as
+// declared. A nil schema declares everything.
+func (s *Schema) Undeclared(content map[string]any, but ...string) []Path {
 	if s == nil {
 		return nil
 	}
-	w := &undeclaredWalk{seen: map[string]bool{}}
-	top := map[string]any{}
+	top := make(map[string]any, len(content))
 	for k, v := range content {
-		if k != "apiVersion" && k != "kind" && k != "metadata" {
+		if k != "apiVersion" && k != "kind" && k != "metadata" && !contains(but, k) {
 			top[k] = v
 		}
 	}
+	if s.declares(top) {
+		return nil
+	}
+	w := &undeclaredWalk{seen: map[string]bool{}}
 	w.value(s, top, nil)
 	return w.found
+}
+
+// declares reports whether all of a value is declared, as it mostly is.
+func (s *Schema) declares(v any) bool {
+	if s == nil {
+		return true
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if s.Type != "object" && s.Type != "" {
+			return true // a wrong type is the server's to refuse
+		}
+		for k, inner := range v {
+			if child, declared := s.field(k); declared && !child.declares(inner) || !declared && !s.PreserveUnknown {
+				return false
+			}
+		}
+	case []any:
+		for _, item := range v {
+			if !s.Items.declares(item) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 type undeclaredWalk struct {
@@ -124,7 +152,7 @@ func (s *Schema) At(p Path) (*Schema, bool) {
 }
 
 // FillDefaults returns v with the defaults that a server would add to absent fields, and put in the place of nulls that
-// are not allowed. v is not changed.
+// are not allowed. v is not changed; what needs none is shared with it.
 func (s *Schema) FillDefaults(v any) any {
 	if s == nil {
 		return v
@@ -132,25 +160,27 @@ func (s *Schema) FillDefaults(v any) any {
 	if v == nil && s.Default != nil && !s.Nullable {
 		v = s.Default
 	}
-	switch v := v.(type) {
+	switch content := v.(type) {
 	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, child := range v {
+		out := content
+		for k, child := range content {
 			childSchema, _ := s.field(k)
-			out[k] = childSchema.FillDefaults(child)
+			out = with(out, content, k, childSchema.FillDefaults(child))
 		}
 		for k, child := range s.Properties {
-			if _, present := out[k]; !present && child != nil && child.Default != nil {
-				out[k] = child.FillDefaults(child.Default)
+			if _, present := content[k]; !present && child != nil && child.Default != nil {
+				out = with(out, content, k, child.FillDefaults(child.Default))
 			}
 		}
 		return out
 	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = s.Items.FillDefaults(v[i])
+		var out []any // nil: as it was
+		for i, item := range content {
+			out = withItem(out, content, i, s.Items.FillDefaults(item))
 		}
-		return out
+		if out != nil {
+			return out
+		}
 	}
 	return v
 }

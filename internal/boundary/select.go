@@ -67,7 +67,7 @@ var selectionChecks = []struct {
 		return ""
 	}},
 	{"label selector", func(r *Rule, source *unstructured.Unstructured, _ Naming) string {
-		if !r.Selector.Matches(labels.Set(source.GetLabels())) {
+		if !r.Selector.Empty() && !r.Selector.Matches(labels.Set(source.GetLabels())) {
 			return fmt.Sprintf("its labels do not match the selector %q of rule %s", r.Selector, r.Name)
 		}
 		return ""
@@ -81,7 +81,7 @@ func (r *Rule) Selects(source *unstructured.Unstructured, naming Naming) Selecti
 			return Selection{NotSelected, fault}
 		}
 	}
-	return r.admits(source.GetAnnotations())
+	return r.admits(source)
 }
 
 // SelectionStep is one check of whether a rule selects a source.
@@ -98,7 +98,7 @@ func (r *Rule) SelectionSteps(source *unstructured.Unstructured, naming Naming) 
 		}
 		steps = append(steps, SelectionStep{c.name, Selection{Selected, ""}})
 	}
-	return append(steps, SelectionStep{fmt.Sprintf("policy %s", r.Policy), r.admits(source.GetAnnotations())})
+	return append(steps, SelectionStep{fmt.Sprintf("policy %s", r.Policy), r.admits(source)})
 }
 
 // copyMark returns a key that marks the object as a copy: one of ours, or of another system unless those are included.
@@ -122,10 +122,11 @@ func copyMark(obj *unstructured.Unstructured, includeForeign bool) (string, bool
 }
 
 // admits applies the rule's policy (S3).
-func (r *Rule) admits(annotations map[string]string) Selection {
+func (r *Rule) admits(source *unstructured.Unstructured) Selection {
 	if r.Policy == PolicyAll {
-		return Selection{Selected, fmt.Sprintf("rule %s selects it", r.Name)}
+		return Selection{Selected, "rule " + r.Name + " selects it"}
 	}
+	annotations := source.GetAnnotations()
 	allow, err := reflectionKey(annotations, allowReflection)
 	if err != nil {
 		return Selection{Invalid, err.Error()}

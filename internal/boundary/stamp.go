@@ -93,14 +93,20 @@ const (
 
 // Provenance tells whose twin an object is, seen from a source (docs/contract.md, "The stamp").
 func (id Identity) Provenance(obj *unstructured.Unstructured, source types.NamespacedName) Provenance {
-	stamp, whole := ReadStamp(obj)
-	switch {
-	case !whole, stamp.Origin != id.Cluster, stamp.Writer != id.Writer(), stamp.Twin != nameOf(obj), altered(obj):
+	switch stamp, ours := id.readOwn(obj); {
+	case !ours:
 		return Foreign
 	case stamp.Source != source:
 		return OursForAnother
 	}
 	return OursForThis
+}
+
+// readOwn returns the stamp of an object that this Isthmus created; ours is false for any other.
+func (id Identity) readOwn(obj *unstructured.Unstructured) (stamp Stamp, ours bool) {
+	stamp, whole := ReadStamp(obj)
+	ours = whole && stamp.Origin == id.Cluster && stamp.Writer == id.Writer() && stamp.Twin == nameOf(obj) && !altered(obj)
+	return stamp, ours
 }
 
 // altered reports whether somebody else changed a key of the stamp, be it to something that still reads well: the server
@@ -124,8 +130,8 @@ func altered(obj *unstructured.Unstructured) bool {
 
 // SourceOf returns the source that an object of ours came from; ok is false for a foreign one (N2).
 func (id Identity) SourceOf(obj *unstructured.Unstructured) (source types.NamespacedName, ok bool) {
-	stamp, _ := ReadStamp(obj)
-	return stamp.Source, id.Provenance(obj, stamp.Source) == OursForThis
+	stamp, ours := id.readOwn(obj)
+	return stamp.Source, ours
 }
 
 // NamespaceBody is the create-only apply body of a remote namespace that belongs to this origin (N4).

@@ -1,10 +1,7 @@
 package boundary
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -126,7 +123,7 @@ func (d *decider) statusOr(to *unstructured.Unstructured, want any, then func())
 // declared leaves out what the source's side does not declare of status: its server would drop it.
 func declared(s *Schema, status any) any {
 	content, ok := status.(map[string]any)
-	if s == nil || !ok {
+	if !ok || s.declares(content) {
 		return status
 	}
 	w := &undeclaredWalk{seen: map[string]bool{}}
@@ -193,11 +190,7 @@ func StatusHash(status any) string {
 	if emptyStatus(status) {
 		status = nil
 	}
-	encoded, err := json.Marshal(status)
-	if err != nil {
-		panic(fmt.Sprintf("hash of a status that is not JSON: %v", err))
-	}
-	sum := sha256.Sum256(encoded)
+	sum := digest(status)
 	return hex.EncodeToString(sum[:8])
 }
 

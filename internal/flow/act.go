@@ -149,7 +149,7 @@ func (e *epoch) removeFields(ctx context.Context, in boundary.Input, d boundary.
 }
 
 func (e *epoch) patchTwin(ctx context.Context, place types.NamespacedName, body map[string]any, manager string, force bool) (*unstructured.Unstructured, error) {
-	encoded, err := json.Marshal(body)
+	encoded, err := boundary.Encode(body)
 	if err != nil {
 		return nil, fmt.Errorf("encode the twin %s: %w", place, err)
 	}

@@ -26,18 +26,7 @@ func (f *Flow) Ground(ctx context.Context) (*Ground, error) {
 	return &Ground{Source: p.source, Twin: p.twin, SourceScopes: s.sources, TwinScopes: s.twins, Schema: p.schema}, nil
 }
 
-// Undeclared returns the paths of a source that the twins' side does not declare (O7).
+// Undeclared returns the paths of a source that the twins' side does not declare (O7). Its status never crosses.
 func Undeclared(schema *boundary.Schema, source map[string]any) []boundary.Path {
-	return schema.Undeclared(withoutStatus(source))
-}
-
-// withoutStatus returns an object without its status, which never crosses.
-func withoutStatus(object map[string]any) map[string]any {
-	out := make(map[string]any, len(object))
-	for k, v := range object {
-		if k != "status" {
-			out[k] = v
-		}
-	}
-	return out
+	return schema.Undeclared(source, "status")
 }
