@@ -133,6 +133,7 @@ func (c *Cluster) command(component Component) (*exec.Cmd, error) {
 			"--kube-api-qps=1000", "--kube-api-burst=1000", // the default's 20 a second slow the start down
 			"--use-service-account-credentials", // RBAC grants each controller what it needs, and the program little
 			"--node-monitor-period=1s",          // by default a new node takes no pods for 5 seconds
+			"--node-monitor-grace-period=1h",    // pods of a node whose heart beats late on a busy machine would never be ready again
 			"--service-account-private-key-file=" + c.path("sa.key"),
 			"--root-ca-file=" + c.path("ca.crt"),
 			"--cluster-signing-cert-file=" + c.path("ca.crt"),
