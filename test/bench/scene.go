@@ -1,0 +1,105 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"isthmus.dev/isthmus/internal/controlplane"
+	"isthmus.dev/isthmus/test/harness"
+)
+
+// scene is what all figures share: two clusters, the isthmus binary, and a folder for files.
+type scene struct {
+	local, remote *controlplane.Cluster
+	dir           string
+	binary        string
+	worlds        int
+	// config of the admin, whom the driver acts as.
+	localConfig, remoteConfig *rest.Config
+}
+
+// newScene starts the clusters, whose kind is Widget, and builds isthmus.
+func newScene(ctx context.Context) (*scene, error) {
+	s := &scene{}
+	var err error
+	if s.dir, err = os.MkdirTemp("", "isthmus-bench-"); err != nil {
+		return nil, err
+	}
+	var starting sync.WaitGroup
+	var errs [3]error
+	starting.Go(func() { s.local, errs[0] = startCluster(ctx, "local") })
+	starting.Go(func() { s.remote, errs[1] = startCluster(ctx, "remote") })
+	starting.Go(func() {
+		s.binary = filepath.Join(s.dir, "isthmus")
+		out, err := exec.CommandContext(ctx, "go", "build", "-o", s.binary, "isthmus.dev/isthmus/cmd/isthmus").CombinedOutput()
+		if err != nil {
+			errs[2] = fmt.Errorf("build isthmus: %w\n%s", err, out)
+		}
+	})
+	starting.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		s.close()
+		return nil, err
+	}
+	s.localConfig, s.remoteConfig = s.local.Config(), s.remote.Config()
+	return s, nil
+}
+
+// startCluster starts a cluster on which the references may do everything; Isthmus may do what isthmus rbac says.
+func startCluster(ctx context.Context, name string) (*controlplane.Cluster, error) {
+	c, err := controlplane.Start(ctx, name, controlplane.Options{})
+	if err != nil {
+		return nil, err
+	}
+	err = c.Apply(ctx, []byte(harness.WidgetCRD(group)+fmt.Sprintf(`---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: references}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %s}
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %s}
+`, floor, plain)))
+	if err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (s *scene) close() {
+	for _, c := range []*controlplane.Cluster{s.local, s.remote} {
+		if c != nil {
+			c.Stop()
+		}
+	}
+	_ = os.RemoveAll(s.dir)
+}
+
+// grant gives Isthmus the rights that a configuration needs, on both sides.
+func (s *scene) grant(ctx context.Context, config, instance string) error {
+	for side, c := range map[string]*controlplane.Cluster{"local": s.local, "remote": s.remote} {
+		roles, err := exec.CommandContext(ctx, s.binary, "rbac", "--config", config, "--side", side, "--subject-user", string(isthmus),
+			"--instance", instance, "--kubeconfig", c.Kubeconfig()).Output()
+		if err != nil {
+			var ended *exec.ExitError
+			if errors.As(err, &ended) {
+				err = fmt.Errorf("%w: %s", err, ended.Stderr)
+			}
+			return fmt.Errorf("isthmus rbac: %w", err)
+		}
+		if err := c.Apply(ctx, roles); err != nil {
+			return err
+		}
+	}
+	return nil
+}
