@@ -31,12 +31,12 @@ import (
 func runPlain(ctx context.Context, j job, localConfig, remoteConfig *rest.Config) error {
 	ctrl.SetLogger(funcr.New(func(prefix, args string) { fmt.Fprintln(os.Stderr, prefix, args) }, funcr.Options{}))
 	caches := cache.Options{DefaultNamespaces: map[string]cache.Config{j.Namespace: {}}}
-	clients := client.Options{Cache: &client.CacheOptions{Unstructured: true}}
-	mgr, err := ctrl.NewManager(localConfig, ctrl.Options{Cache: caches, Client: clients, Metrics: server.Options{BindAddress: "0"}})
+	clients := func() client.Options { return client.Options{Cache: &client.CacheOptions{Unstructured: true}} } // kept, and added to
+	mgr, err := ctrl.NewManager(localConfig, ctrl.Options{Cache: caches, Client: clients(), Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
 		return err
 	}
-	remote, err := cluster.New(remoteConfig, func(o *cluster.Options) { o.Cache, o.Client = caches, clients })
+	remote, err := cluster.New(remoteConfig, func(o *cluster.Options) { o.Cache, o.Client = caches, clients() })
 	if err != nil {
 		return err
 	}
