@@ -1,7 +1,7 @@
 # Isthmus: "make help" says what there is. Everything needs Go, git and make, and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint clauses build image plugin-image krew fuzz generate clean
+.PHONY: help demo test bench bench-short lint clauses build image plugin-image krew fuzz generate clean
 
 # How long each fuzz target runs in "make fuzz".
 FUZZTIME ?= 30s
@@ -50,6 +50,13 @@ lint: ## check formatting, go vet, staticcheck and the repository's own rules
 	go tool staticcheck ./...
 	@# Its mains are compiled by make test; to vet them would take ten minutes for what Kubernetes' packages say.
 	cd controlplane && GOFLAGS= GOWORK=off go list -mod=readonly ./... >/dev/null && GOFLAGS= GOWORK=off go vet -mod=readonly ./internal/...
+
+bench: ## measure Isthmus between two real control planes, beside a bare client and a plain controller
+	go run ./test/bench
+
+bench-short: ## count the requests that crossings cost, in a small run of the same; it judges no time
+	@mkdir -p bin
+	go run ./test/bench -short -out bin/bench-short.json
 
 clauses: ## list the contract's clauses with the tests that prove them
 	@go run ./test/clauses

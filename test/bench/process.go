@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,8 +22,8 @@ type process struct {
 	started time.Time
 	done    chan struct{}
 	log     string
-	// pprof is the address of net/http/pprof; listen, of isthmus alone, that of /readyz and /metrics.
-	pprof, listen string
+	// pprof is the address of net/http/pprof.
+	pprof string
 }
 
 // launch starts a process, which ends with this one; its output goes to a file.
@@ -106,63 +104,6 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, err
 }
 
-// memory returns the resident memory in bytes, now and at its highest.
-func (p *process) memory() (now, peak float64, err error) {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(content)) {
-		key, value, _ := strings.Cut(line, ":")
-		kib, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
-		switch key {
-		case "VmRSS":
-			now = kib * 1024
-		case "VmHWM":
-			peak = kib * 1024
-		}
-	}
-	return now, peak, nil
-}
-
-// heap returns the heap after a garbage collection in bytes: spans in use, and objects.
-func (p *process) heap(ctx context.Context) (inUse, objects float64, err error) {
-	text, err := get(ctx, "http://"+p.pprof+"/debug/pprof/heap?gc=1&debug=1")
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "# "), " = ")
-		switch key {
-		case "HeapInuse":
-			inUse, err = strconv.ParseFloat(value, 64)
-		case "HeapAlloc":
-			objects, err = strconv.ParseFloat(value, 64)
-		}
-		if err != nil {
-			return 0, 0, err
-		}
-	}
-	if inUse == 0 || objects == 0 {
-		return 0, 0, errors.New("the heap profile tells no sizes")
-	}
-	return inUse, objects, nil
-}
-
-// metric returns the value of a metric's sample of isthmus, as its line begins: name{labels}; empty: there is none.
-func (p *process) metric(ctx context.Context, sample string) (string, error) {
-	text, err := get(ctx, "http://"+p.listen+"/metrics")
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), sample+" "); ok {
-			return value, nil
-		}
-	}
-	return "", nil
-}
-
 // idle waits until the process rests: until it uses less than a tenth of a core for half a second.
 func (p *process) idle(ctx context.Context) error {
 	const look = 500 * time.Millisecond
@@ -197,21 +138,4 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
-}
-
-func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", url, answer.Status, body)
-	}
-	return string(body), err
 }
