@@ -80,41 +80,63 @@ func (w *widgets) list(ctx context.Context) (resourceVersion string, took time.D
 type event struct {
 	Type   string
 	Object struct {
-		Metadata struct{ Name string }
+		Metadata struct{ Name, ResourceVersion string }
 		Spec     struct{ Size int64 }
 		Status   struct{ Count int64 }
 	}
 	at time.Time
 }
 
-// watch tells see of all changes after a resourceVersion; empty: of all that there is, and then of all changes. It
-// returns nil when ctx ends.
+// watch tells see of all changes after a resourceVersion; empty: of all that there is, and then of all changes. It goes
+// on where the server ends it, as it does with watchers that are slow for a moment, and returns nil when ctx ends.
 func (w *widgets) watch(ctx context.Context, resourceVersion string, see func(event)) error {
-	stream, err := w.rest.Get().Namespace(w.namespace).Resource(plural).
-		Param("watch", "true").Param("resourceVersion", resourceVersion).Param("timeoutSeconds", "7200").
-		Stream(ctx)
+	for {
+		last, err := w.watchOnce(ctx, resourceVersion, see)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		resourceVersion = last
+	}
+}
+
+// watchOnce is watch until the server ends it: it returns the resourceVersion to go on after, which is empty as long as
+// not all that there was has been told: that comes by name, not in the order of its changes.
+func (w *widgets) watchOnce(ctx context.Context, resourceVersion string, see func(event)) (last string, err error) {
+	request := w.rest.Get().Namespace(w.namespace).Resource(plural).
+		Param("watch", "true").Param("resourceVersion", resourceVersion).Param("timeoutSeconds", "7200").Param("allowWatchBookmarks", "true")
+	if resourceVersion == "" {
+		request.Param("sendInitialEvents", "true").Param("resourceVersionMatch", "NotOlderThan")
+	}
+	stream, err := request.Stream(ctx)
+	if ctx.Err() != nil {
+		return "", nil
+	}
 	if err != nil {
-		return fmt.Errorf("watch: %w", err)
+		return "", fmt.Errorf("watch: %w", err)
 	}
 	defer func() { _ = stream.Close() }()
-	lines := bufio.NewReaderSize(stream, 1<<16)
-	for {
+	last = resourceVersion
+	for lines := bufio.NewReaderSize(stream, 1<<16); ; {
 		line, err := lines.ReadBytes('\n')
-		if ctx.Err() != nil {
-			return nil
-		}
-		if errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) == 0 {
-			return errors.New("watch: the server ended it")
+		if ctx.Err() != nil || errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) == 0 {
+			return last, nil
 		}
 		if err != nil {
-			return fmt.Errorf("watch: %w", err)
+			return "", fmt.Errorf("watch: %w", err)
 		}
 		e := event{at: time.Now()}
 		if err := json.Unmarshal(line, &e); err != nil {
-			return fmt.Errorf("watch: %w: %s", err, line)
+			return "", fmt.Errorf("watch: %w: %s", err, line)
 		}
-		if e.Type == "ERROR" {
-			return fmt.Errorf("watch: %s", line)
+		switch e.Type {
+		case "ERROR":
+			return "", fmt.Errorf("watch: %s", line)
+		case "BOOKMARK": // the first one ends what there was
+			last = e.Object.Metadata.ResourceVersion
+			continue
+		}
+		if last != "" {
+			last = e.Object.Metadata.ResourceVersion
 		}
 		see(e)
 	}
