@@ -87,10 +87,15 @@ func (w *world) startIsthmus(ctx context.Context, pprofAddress string, flags ...
 	if err != nil {
 		return nil, err
 	}
-	return w.b.launch(ctx, w.Namespace, pprofAddress, w.b.binary, append([]string{
+	p, err := w.b.launch(ctx, w.Namespace, pprofAddress, w.b.binary, append([]string{
 		"sync", "--config", w.config, "--local-kubeconfig", w.localKubeconfig, "--remote-kubeconfig", w.remoteKubeconfig,
 		"--cluster-id", "local", "--remote-id", "remote", "--instance", w.Namespace, "--listen", listen, "--pprof-bind-address", pprofAddress,
 	}, flags...)...)
+	if err != nil {
+		return nil, err
+	}
+	p.listen = listen
+	return p, nil
 }
 
 // contend is what a contender's process does, until it is told to stop.

@@ -22,8 +22,8 @@ type process struct {
 	started time.Time
 	done    chan struct{}
 	log     string
-	// pprof is the address of net/http/pprof.
-	pprof string
+	// pprof is the address of net/http/pprof; listen, of isthmus alone, that of /readyz and /status.
+	pprof, listen string
 }
 
 // launch starts a process, which ends with this one; its output goes to a file.

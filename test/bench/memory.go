@@ -1,0 +1,126 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// memory is what a contender needs for objects whose both sides it watches, after a start with all in step.
+var memory = figure{
+	name: "memory",
+	does: "heap after a collection, and resident memory, by number of objects",
+	targets: []target{
+		{unit: "KiB/object", atMost: true, limit: 3},
+		{unit: "KiB/object", against: plain, atMost: true, limit: 0.2},
+		{unit: "slope of the second half / first", atMost: true, limit: 1.15},
+	},
+	run: func(ctx context.Context, b *bench) error {
+		for _, c := range []contender{plain, isthmus} {
+			if b.only != "" && string(c) != b.only {
+				continue
+			}
+			if err := b.memoryOf(ctx, c); err != nil {
+				return fmt.Errorf("%s: %w", c, err)
+			}
+		}
+		return nil
+	},
+}
+
+// memoryOf measures one contender in a world that grows, which other figures use after it.
+func (b *bench) memoryOf(ctx context.Context, c contender) error {
+	w, err := b.newWorld(ctx, c, 0, 1<<10)
+	if err != nil {
+		return err
+	}
+	sizes := []int{b.scaled(3000), b.scaled(10000), b.scaled(20000)}
+	var heaps []float64
+	for _, n := range sizes {
+		if err := w.grow(ctx, n); err != nil {
+			return fmt.Errorf("grow to %d objects: %w", n, err)
+		}
+		m, err := w.footprint(ctx)
+		if err != nil {
+			return err
+		}
+		heaps = append(heaps, m.inUse)
+		scene := fmt.Sprintf("%d objects", n)
+		b.record(result{"memory", scene, c, "MiB of heap in use", m.inUse / (1 << 20), 1})
+		b.record(result{"memory", scene, c, "MiB of heap objects", m.objects / (1 << 20), 1})
+		b.record(result{"memory", scene, c, "MiB resident", m.resident / (1 << 20), 1})
+		b.record(result{"memory", scene, c, "MiB resident at most", m.peak / (1 << 20), 1})
+		b.say("  %s, %s: %.1f MiB of heap, %.1f MiB resident", scene, c, m.inUse/(1<<20), m.resident/(1<<20))
+	}
+	slope := func(i, j int) float64 { return (heaps[j] - heaps[i]) / float64(sizes[j]-sizes[i]) }
+	b.record(result{"memory", fmt.Sprintf("from %d to %d", sizes[0], sizes[2]), c, "KiB/object", slope(0, 2) / 1024, 1})
+	b.record(result{"memory", "linear", c, "slope of the second half / first", slope(1, 2) / slope(0, 1), 1})
+	b.keep(w)
+	return nil
+}
+
+// footprint is the memory of a process, in bytes.
+type footprint struct{ inUse, objects, resident, peak float64 }
+
+// footprint starts the owner of a world in step, and measures when it rests.
+func (w *world) footprint(ctx context.Context) (m footprint, err error) {
+	p, err := w.start(ctx, follow)
+	if err != nil {
+		return m, err
+	}
+	defer p.kill()
+	if m, err = p.footprint(ctx); err != nil {
+		return m, orEnd(p, err)
+	}
+	return m, p.stop()
+}
+
+// footprint measures a process that has just started, when it rests.
+func (p *process) footprint(ctx context.Context) (m footprint, err error) {
+	if err := pause(ctx, 2*time.Second); err != nil { // or it rests before it has begun
+		return m, err
+	}
+	if err := p.idle(ctx); err != nil {
+		return m, err
+	}
+	if m.resident, m.peak, err = p.memory(); err != nil {
+		return m, err
+	}
+	m.inUse, m.objects, err = p.heap(ctx)
+	return m, err
+}
+
+// grow brings the world to n objects in step, while its owner runs.
+func (w *world) grow(ctx context.Context, n int) error {
+	local, remote := w.local.record(ctx), w.remote.record(ctx)
+	defer local.end()
+	defer remote.end()
+	p, err := w.start(ctx, follow)
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	had := w.count
+	w.specVersion, w.statusVersion, w.count = 1, 1, n
+	each := func(do func(i int) error) error {
+		return parallel(ctx, n-had, driverWorkers, func(i int) error { return do(had + i) })
+	}
+	if err := each(func(i int) error { return w.local.create(ctx, w.object(i, 1)) }); err != nil {
+		return err
+	}
+	if err := remote.untilSpecs(ctx, 1, n); err != nil {
+		return orEnd(p, err)
+	}
+	if err := each(func(i int) error { return w.answer(ctx, i, 1) }); err != nil {
+		return err
+	}
+	if err := local.untilStatuses(ctx, 1, n); err != nil {
+		return orEnd(p, err)
+	}
+	if err := p.idle(ctx); err != nil {
+		return err
+	}
+	return p.stop()
+}

@@ -1,0 +1,98 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"isthmus.dev/isthmus/internal/controlplane"
+)
+
+// atRest is what a contender does while nothing changes.
+var atRest = figure{
+	name: "rest",
+	does: "requests and CPU while nothing changes",
+	targets: []target{
+		{unit: "writes", atMost: true, limit: 0, counted: true},
+		{unit: "reads", atMost: true, limit: 0},
+		{unit: "% of a core", atMost: true, limit: 1},
+	},
+	short: true,
+	run: func(ctx context.Context, b *bench) error {
+		for _, c := range []contender{plain, isthmus} {
+			if b.only != "" && string(c) != b.only {
+				continue
+			}
+			if err := b.restOf(ctx, c); err != nil {
+				return fmt.Errorf("%s: %w", c, err)
+			}
+		}
+		return nil
+	},
+}
+
+// restOf lets a contender that has nothing to do run for a while.
+func (b *bench) restOf(ctx context.Context, c contender) error {
+	w, err := b.inStep(ctx, c, b.scaled(3000), 1<<10)
+	if err != nil {
+		return err
+	}
+	p, err := w.start(ctx, follow)
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	// Its start is not yet rest: what it asks of discovery and of rights comes in by and by.
+	if err := pause(ctx, 5*time.Second); err != nil {
+		return err
+	}
+	if err := p.idle(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	before, err := p.cpu()
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, b.span(5*time.Minute)); err != nil {
+		return err
+	}
+	after, err := p.cpu()
+	if err != nil {
+		return orEnd(p, err)
+	}
+	span := time.Since(began)
+	n, err := b.restless(c, began)
+	if err != nil {
+		return err
+	}
+	scene := fmt.Sprintf("%d objects", w.count)
+	b.record(result{"rest", scene, c, "writes", float64(n.writes), 1})
+	b.record(result{"rest", scene, c, "reads", float64(n.reads), 1})
+	b.record(result{"rest", scene, c, "% of a core", (after - before).Seconds() / span.Seconds() * 100, 1})
+	return p.stop()
+}
+
+// restless counts everything that a contender asked both sides since a time but for watches: what it wrote, Events
+// included, and what it read. Questions about its own rights store nothing and count as reads.
+func (s *scene) restless(c contender, since time.Time) (n counts, err error) {
+	for _, side := range []*controlplane.Cluster{s.local, s.remote} {
+		entries, err := side.AuditSince(since)
+		if err != nil {
+			return n, err
+		}
+		for _, e := range entries {
+			switch {
+			case e.User.Username != string(c) || e.Stage != "ResponseComplete" || e.Verb == "watch":
+			case e.IsWrite() && (e.ObjectRef == nil || !strings.HasPrefix(e.ObjectRef.Resource, "selfsubject")):
+				n.writes++
+			default:
+				n.reads++
+			}
+		}
+	}
+	return n, nil
+}
