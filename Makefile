@@ -39,7 +39,7 @@ test: ## run all tests: unit, tables, properties, fuzz seeds, and end to end on 
 	@go run ./test/progress build ./cmd/... ./test/...
 	@# As the image of the vCluster plugin has it; where there is no C compiler, all is compiled so anyway.
 	@CGO_ENABLED=0 go run ./test/progress build -o bin/plugin ./cmd/isthmus
-	@go run ./test/progress test -rerun 8 -p=2 -timeout=45m $(E2E)
+	@go run ./test/progress test -rerun 8 -p=2 -parallel=3 -timeout=45m $(E2E)
 	@echo "The chart, with Helm, whose packages are compiled the first time."
 	@go build -o bin/progress ./test/progress
 	@cd test/chart && ../../bin/progress test -timeout=20m .
@@ -54,7 +54,7 @@ lint: ## check formatting, go vet, staticcheck and the repository's own rules
 bench: ## measure Isthmus between two real control planes, beside a bare client and a plain controller
 	go run ./test/bench
 
-bench-short: ## count the requests that crossings cost, in a small run of the same; it judges no time
+bench-short: ## count the requests that crossings cost, in a small run of the same; no time is judged
 	@mkdir -p bin
 	go run ./test/bench -short -out bin/bench-short.json
 
