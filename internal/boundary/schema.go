@@ -42,11 +42,16 @@ func (s *Schema) Undeclared(content map[string]any, but ...string) []Path {
 			top[k] = v
 		}
 	}
-	if s.declares(top) {
+	return s.undeclared(top)
+}
+
+// undeclared is Undeclared of content in which no field is taken as declared.
+func (s *Schema) undeclared(content map[string]any) []Path {
+	if s.declares(content) {
 		return nil
 	}
 	w := &undeclaredWalk{seen: map[string]bool{}}
-	w.value(s, top, nil)
+	w.value(s, content, nil)
 	return w.found
 }
 

@@ -123,12 +123,10 @@ func (d *decider) statusOr(to *unstructured.Unstructured, want any, then func())
 // declared leaves out what the source's side does not declare of status: its server would drop it.
 func declared(s *Schema, status any) any {
 	content, ok := status.(map[string]any)
-	if !ok || s.declares(content) {
+	if !ok {
 		return status
 	}
-	w := &undeclaredWalk{seen: map[string]bool{}}
-	w.value(s, content, nil)
-	for _, path := range w.found {
+	for _, path := range s.undeclared(content) {
 		status = without(status, path)
 	}
 	return status
