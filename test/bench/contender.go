@@ -5,11 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/http/pprof"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"isthmus.dev/isthmus/internal/controlplane"
+	"isthmus.dev/isthmus/internal/observe"
 )
 
 // contender is who carries the objects; it is also the user that does so.
@@ -62,7 +59,7 @@ type job struct {
 
 // start starts the world's owner. What it is to do matters to floor alone.
 func (w *world) start(ctx context.Context, do task) (*process, error) {
-	address, err := freeAddress()
+	address, err := controlplane.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +80,7 @@ func (w *world) start(ctx context.Context, do task) (*process, error) {
 
 // startIsthmus runs isthmus sync on the world, with flags added.
 func (w *world) startIsthmus(ctx context.Context, pprofAddress string, flags ...string) (*process, error) {
-	listen, err := freeAddress()
+	listen, err := controlplane.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +111,15 @@ func contend(argument string) error {
 	if err != nil {
 		return err
 	}
-	serving, err := servePprof(j.Pprof)
+	profiles, err := observe.ListenProfiles(j.Pprof)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = serving.Close() }()
+	go func() {
+		if err := observe.ServeProfiles(ctx, profiles); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
 	run := map[contender]func(context.Context, job, *rest.Config, *rest.Config) error{floor: runFloor, plain: runPlain}[j.Contender]
 	if run == nil {
 		return fmt.Errorf("no contender %q", j.Contender)
@@ -127,31 +128,4 @@ func contend(argument string) error {
 		return err
 	}
 	return nil
-}
-
-// servePprof serves net/http/pprof.
-func servePprof(address string) (net.Listener, error) {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	go func() {
-		if err := http.Serve(listener, mux); !errors.Is(err, net.ErrClosed) {
-			fmt.Fprintln(os.Stderr, "pprof:", err)
-		}
-	}()
-	return listener, nil
-}
-
-// freeAddress returns a loopback address that nobody listens on.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String(), nil
 }

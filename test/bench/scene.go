@@ -88,17 +88,10 @@ func (s *scene) close() {
 // grant gives Isthmus the rights that a configuration needs, on both sides.
 func (s *scene) grant(ctx context.Context, config, instance string) error {
 	for side, c := range map[string]*controlplane.Cluster{"local": s.local, "remote": s.remote} {
-		roles, err := exec.CommandContext(ctx, s.binary, "rbac", "--config", config, "--side", side, "--subject-user", string(isthmus),
-			"--instance", instance, "--kubeconfig", c.Kubeconfig()).Output()
+		err := c.ApplyOutput(ctx, exec.CommandContext(ctx, s.binary, "rbac", "--config", config, "--side", side, "--subject-user", string(isthmus),
+			"--instance", instance, "--kubeconfig", c.Kubeconfig()))
 		if err != nil {
-			var ended *exec.ExitError
-			if errors.As(err, &ended) {
-				err = fmt.Errorf("%w: %s", err, ended.Stderr)
-			}
 			return fmt.Errorf("isthmus rbac: %w", err)
-		}
-		if err := c.Apply(ctx, roles); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"isthmus.dev/isthmus/internal/controlplane"
 )
 
 // isthmus is a running isthmus sync or isthmus controller.
@@ -61,22 +62,17 @@ func grantRights(ctx context.Context, binary string, on *side, user string, flag
 	if strings.Contains(user, "/") {
 		subject = "--subject-serviceaccount"
 	}
-	roles, err := exec.CommandContext(ctx, binary, append([]string{"rbac", subject, user}, flags...)...).Output()
-	if err != nil {
-		var ended *exec.ExitError
-		if errors.As(err, &ended) {
-			err = fmt.Errorf("%w: %s", err, ended.Stderr)
-		}
+	if err := on.ApplyOutput(ctx, exec.CommandContext(ctx, binary, append([]string{"rbac", subject, user}, flags...)...)); err != nil {
 		return fmt.Errorf("isthmus rbac %s: %w", strings.Join(flags, " "), err)
 	}
-	return on.Apply(ctx, roles)
+	return nil
 }
 
 // launch starts an Isthmus, which listens at an address of its own.
 func launch(binary, logFile string, args ...string) (*isthmus, error) {
 	p := &isthmus{done: make(chan struct{}), logFile: logFile}
 	var err error
-	if p.address, err = freeAddress(); err != nil {
+	if p.address, err = controlplane.FreeAddress(); err != nil {
 		return nil, err
 	}
 	log, err := os.Create(p.logFile)
@@ -95,15 +91,6 @@ func launch(binary, logFile string, args ...string) (*isthmus, error) {
 		close(p.done)
 	}()
 	return p, nil
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // ready returns nil when Isthmus is ready, else what it says.

@@ -5,7 +5,6 @@ package harness
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"isthmus.dev/isthmus/internal/controlplane"
 	"isthmus.dev/isthmus/internal/observe/logtest"
 )
 
@@ -273,10 +273,9 @@ func (p *Isthmus) end() {
 }
 
 func freeAddress(e *Env) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := controlplane.FreeAddress()
 	if err != nil {
 		e.T.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
