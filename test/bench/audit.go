@@ -3,6 +3,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"isthmus.dev/isthmus/internal/controlplane"
@@ -16,26 +17,49 @@ type counts struct {
 	events int
 }
 
-// requestsOf counts what a contender asked both sides since a time, as their audit logs have it.
+// requestsOf counts what a contender asked both sides for objects since a time.
 func (s *scene) requestsOf(c contender, since time.Time) (n counts, err error) {
+	err = s.eachRequest(c, since, func(e *controlplane.AuditEvent) {
+		switch {
+		case e.ObjectRef == nil:
+		case e.ObjectRef.Resource == "events":
+			n.events++
+		case e.ObjectRef.Resource == plural && e.IsWrite():
+			n.writes++
+		case e.ObjectRef.Resource != "leases" && (e.Verb == "get" || e.Verb == "list"):
+			n.reads++
+		}
+	})
+	return n, err
+}
+
+// restless counts everything that a contender asked both sides since a time but for watches: what it wrote, Events
+// included, and what it read. Questions about its own rights store nothing and count as reads.
+func (s *scene) restless(c contender, since time.Time) (n counts, err error) {
+	err = s.eachRequest(c, since, func(e *controlplane.AuditEvent) {
+		switch {
+		case e.Verb == "watch":
+		case e.IsWrite() && (e.ObjectRef == nil || !strings.HasPrefix(e.ObjectRef.Resource, "selfsubject")):
+			n.writes++
+		default:
+			n.reads++
+		}
+	})
+	return n, err
+}
+
+// eachRequest visits what a contender asked both sides since a time and was answered, as their audit logs have it.
+func (s *scene) eachRequest(c contender, since time.Time, visit func(*controlplane.AuditEvent)) error {
 	for _, side := range []*controlplane.Cluster{s.local, s.remote} {
 		entries, err := side.AuditSince(since)
 		if err != nil {
-			return n, err
+			return err
 		}
-		for _, e := range entries {
-			if e.User.Username != string(c) || e.Stage != "ResponseComplete" || e.ObjectRef == nil {
-				continue
-			}
-			switch {
-			case e.ObjectRef.Resource == "events":
-				n.events++
-			case e.ObjectRef.Resource == plural && e.IsWrite():
-				n.writes++
-			case e.ObjectRef.Resource != "leases" && (e.Verb == "get" || e.Verb == "list"):
-				n.reads++
+		for i := range entries {
+			if e := &entries[i]; e.User.Username == string(c) && e.Stage == "ResponseComplete" {
+				visit(e)
 			}
 		}
 	}
-	return n, nil
+	return nil
 }

@@ -129,14 +129,23 @@ func (b *bench) span(d time.Duration) time.Duration {
 // turns lets contenders take turns, in every round in another order.
 func (b *bench) turns(ctx context.Context, contenders []contender, take func(ctx context.Context, round int, c contender) error) error {
 	for round := range b.rounds {
-		for i := range contenders {
-			c := contenders[(i+round)%len(contenders)]
-			if b.only != "" && string(c) != b.only {
-				continue
-			}
-			if err := take(ctx, round+1, c); err != nil {
-				return fmt.Errorf("%s, round %d: %w", c, round+1, err)
-			}
+		at := round % len(contenders)
+		err := b.each(slices.Concat(contenders[at:], contenders[:at]), func(c contender) error { return take(ctx, round+1, c) })
+		if err != nil {
+			return fmt.Errorf("round %d: %w", round+1, err)
+		}
+	}
+	return nil
+}
+
+// each lets contenders take one turn, those that are asked for.
+func (b *bench) each(contenders []contender, take func(contender) error) error {
+	for _, c := range contenders {
+		if b.only != "" && string(c) != b.only {
+			continue
+		}
+		if err := take(c); err != nil {
+			return fmt.Errorf("%s: %w", c, err)
 		}
 	}
 	return nil

@@ -19,15 +19,7 @@ var burst = figure{
 		{unit: "writes/object", atMost: true, limit: 2, counted: true},
 	},
 	run: func(ctx context.Context, b *bench) error {
-		for _, c := range []contender{plain, isthmus} {
-			if b.only != "" && string(c) != b.only {
-				continue
-			}
-			if err := b.burstOf(ctx, c); err != nil {
-				return fmt.Errorf("%s: %w", c, err)
-			}
-		}
-		return nil
+		return b.each([]contender{plain, isthmus}, func(c contender) error { return b.burstOf(ctx, c) })
 	},
 }
 

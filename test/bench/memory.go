@@ -18,15 +18,7 @@ var memory = figure{
 		{unit: "slope of the second half / first", atMost: true, limit: 1.15},
 	},
 	run: func(ctx context.Context, b *bench) error {
-		for _, c := range []contender{plain, isthmus} {
-			if b.only != "" && string(c) != b.only {
-				continue
-			}
-			if err := b.memoryOf(ctx, c); err != nil {
-				return fmt.Errorf("%s: %w", c, err)
-			}
-		}
-		return nil
+		return b.each([]contender{plain, isthmus}, func(c contender) error { return b.memoryOf(ctx, c) })
 	},
 }
 

@@ -25,12 +25,7 @@ var requests = figure{
 	},
 	short: true,
 	run: func(ctx context.Context, b *bench) error {
-		for _, c := range contenders {
-			if err := b.countRequests(ctx, c); err != nil {
-				return fmt.Errorf("%s: %w", c, err)
-			}
-		}
-		return nil
+		return b.each(contenders, func(c contender) error { return b.countRequests(ctx, c) })
 	},
 }
 

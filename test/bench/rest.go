@@ -5,10 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
-
-	"isthmus.dev/isthmus/internal/controlplane"
 )
 
 // atRest is what a contender does while nothing changes.
@@ -22,15 +19,7 @@ var atRest = figure{
 	},
 	short: true,
 	run: func(ctx context.Context, b *bench) error {
-		for _, c := range []contender{plain, isthmus} {
-			if b.only != "" && string(c) != b.only {
-				continue
-			}
-			if err := b.restOf(ctx, c); err != nil {
-				return fmt.Errorf("%s: %w", c, err)
-			}
-		}
-		return nil
+		return b.each([]contender{plain, isthmus}, func(c contender) error { return b.restOf(ctx, c) })
 	},
 }
 
@@ -74,25 +63,4 @@ func (b *bench) restOf(ctx context.Context, c contender) error {
 	b.record(result{"rest", scene, c, "reads", float64(n.reads), 1})
 	b.record(result{"rest", scene, c, "% of a core", (after - before).Seconds() / span.Seconds() * 100, 1})
 	return p.stop()
-}
-
-// restless counts everything that a contender asked both sides since a time but for watches: what it wrote, Events
-// included, and what it read. Questions about its own rights store nothing and count as reads.
-func (s *scene) restless(c contender, since time.Time) (n counts, err error) {
-	for _, side := range []*controlplane.Cluster{s.local, s.remote} {
-		entries, err := side.AuditSince(since)
-		if err != nil {
-			return n, err
-		}
-		for _, e := range entries {
-			switch {
-			case e.User.Username != string(c) || e.Stage != "ResponseComplete" || e.Verb == "watch":
-			case e.IsWrite() && (e.ObjectRef == nil || !strings.HasPrefix(e.ObjectRef.Resource, "selfsubject")):
-				n.writes++
-			default:
-				n.reads++
-			}
-		}
-	}
-	return n, nil
 }
