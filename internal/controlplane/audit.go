@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -105,41 +106,100 @@ rules:
 func (c *Cluster) Audit() ([]AuditEvent, error) { return c.AuditSince(time.Time{}) }
 
 // AuditSince returns the entries of requests that came in at that time or later.
+// What an earlier call has passed, it does not read again where it need not.
 func (c *Cluster) AuditSince(since time.Time) ([]AuditEvent, error) {
-	file, err := os.Open(c.AuditFile())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the audit log of cluster %s: %w", c.name, err)
-	}
-	defer func() { _ = file.Close() }()
-	events, err := parseAudit(file, since)
+	events, err := c.auditSince(since)
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit log of cluster %s: %w", c.name, err)
 	}
 	return events, nil
 }
 
+func (c *Cluster) auditSince(since time.Time) ([]AuditEvent, error) {
+	// Clocks of clients are finer than the log's.
+	since = since.Truncate(time.Microsecond)
+	file, err := os.Open(c.AuditFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	passed := auditMark{at: time.Now()} // after the size, see auditMark
+	start := c.audited.before(since)
+	if _, err := file.Seek(start, io.SeekStart); err != nil {
+		return nil, err
+	}
+	events, whole, err := parseAudit(file, since, info.Size()-start)
+	if err != nil {
+		return nil, err
+	}
+	passed.offset = start + whole
+	c.audited.add(passed)
+	return events, nil
+}
+
+// auditMark says how far the audit log had come at a time. An entry is written
+// after its request came in, so those of requests from that time on are behind
+// the offset.
+type auditMark struct {
+	at     time.Time
+	offset int64 // where a line begins
+}
+
+// auditMarks are the marks of one log.
+type auditMarks struct {
+	mu    sync.Mutex
+	marks []auditMark
+}
+
+// before returns the offset behind which all entries of requests are that came
+// in at a time or later.
+func (m *auditMarks) before(since time.Time) (offset int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, mark := range m.marks {
+		if !mark.at.After(since) {
+			offset = max(offset, mark.offset)
+		}
+	}
+	return offset
+}
+
+func (m *auditMarks) add(mark auditMark) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.marks = append(m.marks, mark)
+}
+
 // AuditFile returns the path of the audit log: JSON, an entry a line.
 func (c *Cluster) AuditFile() string { return c.path("audit.log") }
 
-func parseAudit(reader io.Reader, since time.Time) ([]AuditEvent, error) {
-	// Clocks of clients are finer than the log's.
-	since = since.Truncate(time.Microsecond)
+// parseAudit returns the entries of requests that came in at a time or later,
+// and the length of all whole lines within the first size bytes.
+func parseAudit(reader io.Reader, since time.Time, size int64) (events []AuditEvent, whole int64, err error) {
 	buffered := bufio.NewReaderSize(reader, 1<<20)
-	var events []AuditEvent
-	for number := 1; ; number++ {
+	var read int64
+	for {
 		line, err := buffered.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return events, nil // a line without an end is still being written
+			return events, whole, nil // a line without an end is still being written
 		}
 		if err != nil {
-			return nil, err
+			return nil, 0, err
+		}
+		read += int64(len(line))
+		if read <= size {
+			whole = read
 		}
 		var event AuditEvent
 		if err := json.Unmarshal(line, &event); err != nil {
-			return nil, fmt.Errorf("line %d: %w", number, err)
+			return nil, 0, fmt.Errorf("entry %.200q: %w", line, err)
 		}
 		if !event.RequestReceived.Before(since) {
 			events = append(events, event)

@@ -4,7 +4,9 @@ package controlplane_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,5 +87,74 @@ func TestAuditHasBodiesOfWritesAtOnce(t *testing.T) {
 	want := "patch/ResponseComplete/RequestResponse watch/ResponseStarted/Metadata get/ResponseComplete/Metadata"
 	if got := strings.Join(seen, " "); got != want {
 		t.Errorf("entries %s, want %s", got, want)
+	}
+}
+
+// Whatever was read before, and from wherever: the entries since a time are those of the whole log since then, also while
+// others go on to write it.
+func TestAuditSinceAnyTime(t *testing.T) {
+	t.Parallel()
+	c := controlplane.Shared(t, "shared")
+	config, err := c.UserConfig("auditee-of-times", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	configMaps := client(t, config).CoreV1().ConfigMaps("default")
+	mine := func(since time.Time) (ids []string) {
+		t.Helper()
+		events, err := c.AuditSince(since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, event := range events {
+			if event.User.Username == "auditee-of-times" {
+				ids = append(ids, event.AuditID)
+			}
+		}
+		return ids
+	}
+	times := []time.Time{{}, time.Now()}
+	ask := func() {
+		for range 3 {
+			if _, err := configMaps.List(t.Context(), metav1.ListOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for i := range 12 {
+		var asking sync.WaitGroup
+		for range 4 {
+			asking.Go(ask)
+		}
+		if i%2 == 0 { // in the midst of it, from times before and behind what was read already
+			times = append(times, time.Now())
+			mine(times[i/2])
+			mine(times[len(times)-1])
+		}
+		asking.Wait()
+		times = append(times, time.Now())
+	}
+	all := mine(times[1])
+	if len(all) != 12*4*3 {
+		t.Fatalf("%d entries, expected one a request", len(all))
+	}
+	for i := len(times) - 1; i >= 0; i-- {
+		have := mine(times[i])
+		events, err := c.Audit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, event := range events {
+			if event.User.Username == "auditee-of-times" && !event.RequestReceived.Before(times[i].Truncate(time.Microsecond)) {
+				want = append(want, event.AuditID)
+			}
+		}
+		if !slices.Equal(have, want) {
+			t.Errorf("since the time %d: %d entries, expected %d", i, len(have), len(want))
+		}
+	}
+	if last := mine(times[len(times)-1]); len(last) != 0 {
+		t.Errorf("%d entries since the end", len(last))
 	}
 }

@@ -63,6 +63,7 @@ type Cluster struct {
 	admin    *rest.Config
 	client   kubernetes.Interface
 	uid      types.UID
+	audited  auditMarks
 
 	mu       sync.Mutex
 	children map[Component]*child

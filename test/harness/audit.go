@@ -79,6 +79,9 @@ func (e *Env) Listings(since time.Time) []Request {
 
 func (e *Env) requests(since time.Time, want func(Request) bool) []Request {
 	e.T.Helper()
+	if since.Before(e.began) {
+		since = e.began // until when there was no such user
+	}
 	var all []Request
 	for name, side := range map[string]*Side{"local": e.Local, "remote": e.Remote} {
 		events, err := side.AuditSince(since)
