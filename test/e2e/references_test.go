@@ -58,9 +58,11 @@ func TestX3_AReferenceFollowsItsObject(t *testing.T) {
 	e.Eventually(inShared)
 	uid := twin().GetUID()
 	e.Remote.SetStatus(own, host, hostName(a, "one"), fmt.Sprintf("{uses: {kind: ConfigMap, name: %s, namespace: %s}}", sharedName(host, a, "settings"), shared))
-	e.Eventually(func() error {
-		return all(at(e.Local.Get(own, a, "one"), "settings", "status", "uses", "name"), at(e.Local.Get(own, a, "one"), a, "status", "uses", "namespace"))
-	})
+	statusFollows := func() error {
+		source := e.Local.Get(own, a, "one")
+		return all(at(source, "settings", "status", "uses", "name"), at(source, a, "status", "uses", "namespace"))
+	}
+	e.Eventually(statusFollows)
 	p = restartsAtRest(e, p, config)
 
 	// Another change of the object, and of others, concerns nobody.
@@ -92,6 +94,7 @@ func TestX3_AReferenceFollowsItsObject(t *testing.T) {
 	e.Local.Create(configMapWith(a, "settings", "labels: {tier: shared}"))
 	p = e.Start(config) // also what moved while nobody looked
 	e.Eventually(inShared)
+	e.Eventually(statusFollows)
 	if twin().GetUID() != uid {
 		t.Error("the twin was made anew")
 	}
