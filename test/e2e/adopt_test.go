@@ -422,6 +422,7 @@ func TestP1_AnInterruptedAdoption(t *testing.T) {
 // The sources' cluster was replaced by another one, in which the same objects have other UIDs: without a word about it
 // nothing is taken over; with it names tell what belongs together.
 func TestP1F7_AdoptAfterAReplacedCluster(t *testing.T) {
+	t.Parallel()
 	e := harness.NewOwn(t, controlplane.Options{})
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")

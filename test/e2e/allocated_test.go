@@ -144,6 +144,7 @@ func TestO1_ClaimKeepsItsOwnVolume(t *testing.T) {
 // A Job's selector and labels are made by each cluster; its controller works on the twin, and its status comes back. A
 // Job that its cluster cleans up is not run again (D4).
 func TestO1_JobRunsOnceOnTheOtherSide(t *testing.T) {
+	t.Parallel()
 	e := harness.NewOwn(t, controlplane.Options{})
 	if err := e.Remote.StartComponent(t.Context(), controlplane.ControllerManager); err != nil {
 		t.Fatal(err)
@@ -228,6 +229,7 @@ func TestO1_JobRunsOnceOnTheOtherSide(t *testing.T) {
 const argoCD = "github.com/argoproj/argo-cd/v3@v3.4.0"
 
 func TestO1_ArgoApplicationKeepsItsOperation(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.ModuleFile(t, argoCD, "manifests/crds/application-crd.yaml"))
 	ns := e.Namespace("a")

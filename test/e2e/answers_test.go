@@ -34,6 +34,7 @@ func twinsRole(e *harness.Env, ns string, verbs ...string) {
 
 // A right that lacks is named by verb and kind on the object; others go on; when it is there, all is made good.
 func TestF6_403MissingRights(t *testing.T) {
+	t.Parallel()
 	all := []string{"get", "list", "watch", "create", "patch", "delete"}
 	without := func(verb string) (verbs []string) {
 		for _, v := range all {
@@ -132,6 +133,7 @@ spec: {user: %q, resourceAttributes: {verb: %s, group: example.io, namespace: %q
 }
 
 func TestF6_403QuotaAndAdmission(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -315,6 +317,7 @@ spec:
 
 // A write whose answer is lost happened all the same: it is read before anything is written again.
 func TestF6_LostAnswers(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -369,6 +372,7 @@ func TestF6_LostAnswers(t *testing.T) {
 
 // A watch that was cut misses things; they are found when it is back, on both sides.
 func TestF6_CutWatches(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -399,6 +403,7 @@ func TestF6_CutWatches(t *testing.T) {
 
 // A terminating namespace and a missing one are waited for, without a write.
 func TestF6_NamespaceTerminatingThenMissing(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")

@@ -92,6 +92,7 @@ func setFinalizer(side *harness.Side, ns, name, finalizer string) {
 }
 
 func TestD1_DeletesAreBoundAndHonourTheTwinsFinalizers(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -134,6 +135,7 @@ func TestD1_DeletesAreBoundAndHonourTheTwinsFinalizers(t *testing.T) {
 
 // TestD2_SettledAlike goes through what may happen to a source, once while Isthmus looks and once while it is down.
 func TestD2_SettledAlike(t *testing.T) {
+	t.Parallel()
 	for _, down := range []bool{false, true} {
 		t.Run(map[bool]string{false: "live", true: "while down"}[down], func(t *testing.T) {
 			e := harness.New(t)
@@ -202,6 +204,7 @@ func TestD2_SettledAlike(t *testing.T) {
 
 // While a side is down, Isthmus runs; what happens meanwhile is settled when the side is back, without a restart.
 func TestD2_WhileASideIsDown(t *testing.T) {
+	t.Parallel()
 	e := harness.NewOwn(t, controlplane.Options{})
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -255,6 +258,7 @@ func TestD2_WhileASideIsDown(t *testing.T) {
 
 // Another cluster answers where one of the two was: nothing is written there, nothing is deleted, and it is said.
 func TestF7_AnotherClusterBehindTheAddress(t *testing.T) {
+	t.Parallel()
 	for _, role := range []string{"local", "remote"} {
 		t.Run(role, func(t *testing.T) {
 			e := harness.NewOwn(t, controlplane.Options{})

@@ -90,6 +90,7 @@ func counts(left int, known bool, wantLeft int, wantKnown bool) error {
 // A namespace that was taken out on purpose loses its twins, however many they are, also when that happened while nothing
 // ran; how many are left is told without asking again and again.
 func TestF8_WithdrawnNamespaceIsNotHeld(t *testing.T) {
+	t.Parallel()
 	for _, down := range []bool{false, true} {
 		t.Run(fmt.Sprintf("down: %t", down), func(t *testing.T) {
 			t.Parallel()

@@ -154,6 +154,7 @@ var exampleRuns = map[string]func(*exampleRun){
 // S2, N3, X2, T3, M2: the examples run as they are in the files, in a plugin of vCluster, under the rights that are in
 // them, which are those that are generated.
 func TestN3_ExamplesForVirtualClusters(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join("..", "..", "examples", "vcluster")
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil || len(files) != len(exampleRuns) {

@@ -61,6 +61,7 @@ func absent(obj *unstructured.Unstructured) error {
 }
 
 func TestM1_SpecOutStatusBack(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")

@@ -94,6 +94,7 @@ func terminates(side *harness.Side, ns, name string) error {
 
 // A deleted source stays until its twin is gone, and shows its status until then. It is held before it has a twin.
 func TestD3_ForegroundHoldsTheSource(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -136,6 +137,7 @@ func TestD3_ForegroundHoldsTheSource(t *testing.T) {
 // A remote cluster that can't be reached is named on the source, which waits; an annotation lets it go, and the twin
 // follows when the cluster is back. The same holds for an Isthmus that starts meanwhile.
 func TestD3_UnreachableRemote(t *testing.T) {
+	t.Parallel()
 	for _, restart := range []bool{false, true} {
 		t.Run(map[bool]string{false: "live", true: "after a restart"}[restart], func(t *testing.T) {
 			e := harness.New(t)
@@ -183,6 +185,7 @@ func TestD3_UnreachableRemote(t *testing.T) {
 
 // While the flow can't run for another reason, that is told too, and the annotation works all the same.
 func TestD3_ReleasedWhileTheFlowWaits(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	group := e.ID + ".waits.io"
 	resource := "widgets." + group
@@ -207,6 +210,7 @@ func TestD3_ReleasedWhileTheFlowWaits(t *testing.T) {
 
 // A source's CRD that is deleted takes its objects along, whatever held them, and their twins stay.
 func TestD3_TheSourcesCRDGoes(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	group := e.ID + ".going.io"
 	resource := "widgets." + group
@@ -246,6 +250,7 @@ func TestD3_TheSourcesCRDGoes(t *testing.T) {
 
 // A source's namespace that is deleted goes once the twins of its sources are gone.
 func TestD3_TheSourcesNamespaceGoes(t *testing.T) {
+	t.Parallel()
 	e := harness.NewOwn(t, controlplane.Options{With: []controlplane.Component{controlplane.ControllerManager}})
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -264,6 +269,7 @@ func TestD3_TheSourcesNamespaceGoes(t *testing.T) {
 // What is not held any more loses the finalizer, whether its rule changed, or it is not selected any more: while Isthmus
 // runs, and while it is down. What is held by nobody is not watched for either, in the end.
 func TestD3_NoLongerHeld(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -329,6 +335,7 @@ func TestD3_NoLongerHeld(t *testing.T) {
 // A removed rule lets go of its sources when it has wound down its twins; also when it was the only one, and when it
 // held sources in namespaces that no rule uses any more.
 func TestD3_RemovedRules(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, policy string
 		alone        bool
@@ -376,6 +383,7 @@ func TestD3_RemovedRules(t *testing.T) {
 
 // Nothing holds a source whose place is not its twin's: a foreign object in the way, another source's twin, no twin yet.
 func TestD3_WithoutATwin(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns, second := e.Namespace("a"), e.Namespace("b")
@@ -415,6 +423,7 @@ func TestD3_WithoutATwin(t *testing.T) {
 
 // Twins carry the finalizers that a rule names, and those alone; they leave the source when the twin is gone.
 func TestD3_CarriedFinalizers(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -487,6 +496,7 @@ func TestD3_CarriedFinalizers(t *testing.T) {
 
 // Two Isthmuses that serve one cluster hold a source each with a finalizer of its own, and take off no other.
 func TestD3_TwoWriters(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns, far := e.Namespace("a"), e.Namespace("b")

@@ -23,6 +23,7 @@ func allowDeletes(e *harness.Env, value string) {
 }
 
 func TestF8_InferredMassDeletionPauses(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -69,6 +70,7 @@ func TestF8_InferredMassDeletionPauses(t *testing.T) {
 
 // Neither four of four nor five of ten are too many, and more can be allowed for a run or for good.
 func TestF8_WhatIsNotHeld(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name           string
 		objects, goner int
@@ -102,6 +104,7 @@ func TestF8_WhatIsNotHeld(t *testing.T) {
 
 // Sources that come back end the pause: under their old UID (here: selected again), or as new objects.
 func TestF8_SourcesThatComeBackEndThePause(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -136,6 +139,7 @@ func TestF8_SourcesThatComeBackEndThePause(t *testing.T) {
 
 // Deletes that were seen are carried out however many they are, also when the remote side is away meanwhile.
 func TestF8_DeletesObservedLiveAreNeverHeld(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -161,6 +165,7 @@ func TestF8_DeletesObservedLiveAreNeverHeld(t *testing.T) {
 
 // A CRD that goes takes its objects with it, and no twin. When it returns, what is absent then counts as inferred.
 func TestF7_CRDOfTheSourcesGoes(t *testing.T) {
+	t.Parallel()
 	e := harness.NewOwn(t, controlplane.Options{})
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")

@@ -223,6 +223,7 @@ func TestO3_PathsThatCanNotBeToldApart(t *testing.T) {
 
 // Mutations that admission makes to our own writes are the target side's doing, and no drift.
 func TestO4_AdmissionMutationsAreNoDrift(t *testing.T) {
+	t.Parallel()
 	e := harness.NewOwn(t, controlplane.Options{})
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")

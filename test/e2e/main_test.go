@@ -2,6 +2,10 @@
 
 // Package e2e proves the contract on real control planes, clause by clause: each test carries its clause in its name.
 //
+// Tests run beside each other (t.Parallel), in namespaces of their own or, where they stop or break clusters, on clusters of
+// their own: most of their time they wait. Alone run those that measure how long something takes or how requests bunch, and
+// those of plugins that carry what they find in any namespace.
+//
 // The rows of the deletion table (chapter D) are proven by:
 //
 //	cluster can't be read, another one     TestD2_WhileASideIsDown, TestF7_AnotherClusterBehindTheAddress, TestF7_KubeconfigThatNamesAnotherCluster

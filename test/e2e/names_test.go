@@ -156,6 +156,7 @@ func TestN3_SameName(t *testing.T) {
 }
 
 func TestN4_NamespacesOnTheOtherSide(t *testing.T) {
+	t.Parallel()
 	e := harness.NewOwn(t, controlplane.Options{})
 	// It is what ends terminating namespaces.
 	if err := e.Remote.StartComponent(t.Context(), controlplane.ControllerManager); err != nil {

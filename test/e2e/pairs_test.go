@@ -64,6 +64,7 @@ var sights = []struct {
 
 // A namespace that gets a counterpart while Isthmus runs is taken in alone: no other is listed, watched, read or written.
 func TestF2_AddingANamespaceTouchesNoOther(t *testing.T) {
+	t.Parallel()
 	for _, sight := range sights {
 		t.Run(sight.name, func(t *testing.T) {
 			t.Parallel()
@@ -147,6 +148,7 @@ func TestF2_AddingANamespaceTouchesNoOther(t *testing.T) {
 
 // A pair that is removed, or gets another counterpart, while Isthmus runs leaves no twins behind; the guard counts them.
 func TestF8_RemovedPairIsHeld(t *testing.T) {
+	t.Parallel()
 	for _, sight := range sights {
 		t.Run(sight.name, func(t *testing.T) {
 			t.Parallel()

@@ -34,6 +34,7 @@ func (f fragile) Empty() bool { return false }
 
 // F1: a panic in one flow ends that flow and nothing else; it starts again, and settles what changed meanwhile.
 func TestF1_PanicEndsOneFlow(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	ns := e.Namespace("a")
 	rules := fmt.Sprintf(`{version: v1, namespaces: {%[1]s: %[1]s}, syncResources: [

@@ -47,6 +47,7 @@ func crosses(e *harness.Env, o harness.PluginOptions, namespace, name string) {
 // F5, F1: the tenant's control plane starts whatever is wrong with the configuration or with a cluster. What is wrong is
 // told, and nothing crosses; failurePolicy: Abort keeps it from starting.
 func TestF5_PluginLetsItsHostBoot(t *testing.T) {
+	t.Parallel()
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
 	if err := os.WriteFile(nowhere, []byte("{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: \"https://127.0.0.1:1\"}}], contexts: [{name: c, context: {cluster: c}}]}"), 0o600); err != nil {
 		t.Fatal(err)
@@ -210,6 +211,7 @@ func TestF1_PluginEndsWithItsHost(t *testing.T) {
 // N3, X2, S2: two tenants of one host, each with a plugin of its own, carry seven kinds at once. Neither may read the
 // other's credentials.
 func TestN3_PluginsOfTwoTenants(t *testing.T) {
+	t.Parallel()
 	first := harness.NewOwn(t, controlplane.Options{})
 	tenants := []*harness.Env{first, first.Tenant(t)}
 	names := []string{"acme", "globex"}

@@ -17,6 +17,7 @@ import (
 // X3, S1: Secrets and ConfigMaps that only a custom resource names: the Event has the rules that carry them, and nobody
 // looked at either kind before those were there.
 func TestX3_PluginTellsWhichRuleCarriesASecret(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	group := ownGroup(e)
 	e.Both(harness.WidgetCRDWith(group, "secretName: {type: string}", "settings: {x-kubernetes-preserve-unknown-fields: true}", "issuer: {type: string}"))

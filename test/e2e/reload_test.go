@@ -43,6 +43,7 @@ func configMap(ns, name, labels string) string {
 // A configuration that changes while Isthmus runs: what did not change is neither listed again nor written, what changed
 // follows, what is new starts.
 func TestF2_ReloadTouchesOnlyWhatChanged(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -116,6 +117,7 @@ func TestF2_ReloadTouchesOnlyWhatChanged(t *testing.T) {
 
 // A rule that is removed while Isthmus runs is wound down as onRemoval says, and forgotten; other rules go on.
 func TestD5_RulesRemovedWhileRunning(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []string{"Delete", "Orphan"} {
 		for _, alone := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, alone: %t", policy, alone), func(t *testing.T) {
@@ -179,6 +181,7 @@ func TestD5_RulesRemovedWhileRunning(t *testing.T) {
 
 // What a changed rule does not select any more was not seen to go: the guard counts it.
 func TestF8_ReloadThatDeselectsIsHeld(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	a, b := e.Namespace("a"), e.Namespace("b")
@@ -217,6 +220,7 @@ func TestF8_ReloadThatDeselectsIsHeld(t *testing.T) {
 
 // A file that can't be used changes nothing, and is told of everywhere until it is put right.
 func TestF5_ABadNewFileKeepsTheOldRunning(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -269,6 +273,7 @@ func TestF5_ABadNewFileKeepsTheOldRunning(t *testing.T) {
 
 // A mounted ConfigMap changes by a symbolic link that is replaced. The settings of the process follow the file as well.
 func TestF5_ReloadOfAMountedConfigMap(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -315,6 +320,7 @@ func TestF5_ReloadOfAMountedConfigMap(t *testing.T) {
 
 // Without the local cluster the new configuration waits, and the one before goes on as far as it can.
 func TestF1_ReloadWhileTheLocalClusterIsAway(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -346,6 +352,7 @@ func TestF1_ReloadWhileTheLocalClusterIsAway(t *testing.T) {
 // A counterpart that is mistyped for a while, where nothing can have been written, leaves nothing behind: neither a warning
 // nor an entry in the ledger.
 func TestF5_AMistypedCounterpartIsForgotten(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")

@@ -17,6 +17,7 @@ import (
 // is down: what is absent since is inferred, and held when it is too much; what changed is changed back; what came back
 // crosses again.
 func TestD2F7F8_TheSourcesClusterIsRestored(t *testing.T) {
+	t.Parallel()
 	for _, down := range []bool{false, true} {
 		t.Run(map[bool]string{false: "live", true: "while down"}[down], func(t *testing.T) {
 			e := harness.NewOwn(t, controlplane.Options{})
@@ -80,6 +81,7 @@ func TestD2F7F8_TheSourcesClusterIsRestored(t *testing.T) {
 // The twins' cluster is put back: what it lost is created again, what it had before is brought up to date, and what had
 // been deleted goes again.
 func TestD2D4_TheTwinsClusterIsRestored(t *testing.T) {
+	t.Parallel()
 	e := harness.NewOwn(t, controlplane.Options{})
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")

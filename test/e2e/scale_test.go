@@ -14,6 +14,7 @@ import (
 
 // TestF2_RestartWithAThousandObjectsInStep also counts the requests of a first sync: one write an object and direction.
 func TestF2_RestartWithAThousandObjectsInStep(t *testing.T) {
+	t.Parallel()
 	const objects = 1000
 	e := harness.NewOwn(t, controlplane.Options{})
 	e.Both(harness.WidgetCRD("example.io"))
@@ -25,7 +26,7 @@ func TestF2_RestartWithAThousandObjectsInStep(t *testing.T) {
 
 	began := time.Now()
 	first := e.Start(config)
-	e.Eventually(func() error {
+	e.Within(4*harness.Patience, func() error {
 		if n := len(e.Remote.List(widgets, ns, "")); n != objects {
 			return fmt.Errorf("%d of %d twins are there", n, objects)
 		}
@@ -38,7 +39,7 @@ func TestF2_RestartWithAThousandObjectsInStep(t *testing.T) {
 	inParallel(objects, func(i int) {
 		e.Remote.SetStatus(widgets, ns, fmt.Sprintf("w%d", i), fmt.Sprintf("{count: %d}", i))
 	})
-	e.Eventually(func() error {
+	e.Within(4*harness.Patience, func() error {
 		if v := first.Metric(fmt.Sprintf("isthmus_operations_total{direction=%q,kind=%q,operation=%q,status=%q}", "ToRemote", "Widget", "status", "success")); v != fmt.Sprint(objects) {
 			return fmt.Errorf("%s of %d statuses returned", v, objects)
 		}
@@ -51,7 +52,7 @@ func TestF2_RestartWithAThousandObjectsInStep(t *testing.T) {
 
 	restarted := time.Now()
 	second := e.Start(config)
-	e.Eventually(func() error {
+	e.Within(4*harness.Patience, func() error {
 		if v := second.Metric(`isthmus_objects{direction="ToRemote",kind="Widget",state="in_step"}`); v != fmt.Sprint(objects) {
 			return fmt.Errorf("%s of %d objects in step", v, objects)
 		}

@@ -34,6 +34,7 @@ func noMarks(t *testing.T, where, text string) {
 // TestF4_ValuesOfSecretsAreToldNowhere lets Secrets cross, change, fight, fail in every way and go, and searches all
 // that Isthmus says.
 func TestF4_ValuesOfSecretsAreToldNowhere(t *testing.T) {
+	t.Parallel()
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
 			e := harness.New(t)

@@ -13,6 +13,7 @@ import (
 
 // isthmus status tells how each rule stands, by its exit code too, and no values of Secrets.
 func TestF4_StatusTellsHowRulesStand(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")

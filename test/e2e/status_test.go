@@ -58,6 +58,7 @@ func TestO5_TheSourcesOwnStatusNeverCrosses(t *testing.T) {
 }
 
 func TestT1_StatusNeedsASubresource(t *testing.T) {
+	t.Parallel()
 	for _, side := range []string{"local", "remote"} {
 		t.Run(side, func(t *testing.T) {
 			t.Parallel()

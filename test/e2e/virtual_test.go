@@ -431,6 +431,7 @@ func TestS4_ForeignCopiesWhereARuleTakesThem(t *testing.T) {
 
 // An Argo CD that tenants share: what they deploy belongs to their own project, whatever they write.
 func TestEnforceTenantProject(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.ModuleFile(t, argoCD, "manifests/crds/application-crd.yaml"))
 	ns, argo := e.Namespace("a"), e.Namespace("argocd")

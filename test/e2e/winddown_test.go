@@ -39,6 +39,7 @@ func ledgerForgets(e *harness.Env, text string) {
 // A rule that was removed while Isthmus was down is wound down as onRemoval says, whether or not another rule of the
 // kind is left, and forgotten.
 func TestD5_RemovedRules(t *testing.T) {
+	t.Parallel()
 	entry := func(name, policy string) string {
 		return fmt.Sprintf("- {name: %[1]s, apiVersion: example.io/v1, kind: Widget, direction: toHost, selector: {matchLabels: {of: %[1]s}}, onRemoval: %[2]s}\n", name, policy)
 	}
@@ -110,6 +111,7 @@ func TestD5_RemovedRules(t *testing.T) {
 }
 
 func TestD5_RenamedRuleRestampsInPlace(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	ns := e.Namespace("a")
@@ -137,6 +139,7 @@ func TestD5_RenamedRuleRestampsInPlace(t *testing.T) {
 // A namespace pair that changed while Isthmus was down: twins go from the old counterpart as if unselected, and the
 // guard counts them, also while the new ones are made.
 func TestD2_ChangedNamespacePair(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	a, b := e.Namespace("a"), e.Namespace("b")
@@ -168,6 +171,7 @@ func TestD2_ChangedNamespacePair(t *testing.T) {
 
 // Without RBAC for the old counterpart everything else works, and it is said; with it again, the twins go.
 func TestD2_ChangedNamespacePairWithoutRBAC(t *testing.T) {
+	t.Parallel()
 	e := harness.New(t)
 	e.Both(harness.WidgetCRD("example.io"))
 	a, b := e.Namespace("a"), e.Namespace("b")
