@@ -108,6 +108,7 @@ func TestI4I6_AHubsDeath(t *testing.T) {
 		}
 	}
 	h.One.Delete("namespaces", "", h.ID+"-shop")
+	h.Eventually(func() error { return h.One.Gone("namespaces", "", h.ID+"-shop") }) // not only terminating, when all is compared
 	if err := is(other, "heir", v1alpha1.ConditionApplied, metav1.ConditionFalse, ""); err != nil {
 		t.Error(err)
 	}
