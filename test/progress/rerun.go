@@ -68,9 +68,10 @@ func (r *results) endedBadly(pkg string) bool {
 	return r.crashed[pkg] || !slices.ContainsFunc(r.failed, func(name testName) bool { return name.Package == pkg })
 }
 
-// mayRerun reports whether the failures may be those of a busy machine: few tests, and nothing but tests.
+// mayRerun reports whether the failures may be those of a busy machine: few tests, and nothing but tests. Where a test has
+// not ended, the run was interrupted.
 func (r *results) mayRerun(most int) bool {
-	return !r.broken && len(r.failed) > 0 && len(r.failed) <= most
+	return !r.broken && len(r.running) == 0 && len(r.failed) > 0 && len(r.failed) <= most
 }
 
 // rerunFlag takes "-rerun N" from the front of the arguments of go test.

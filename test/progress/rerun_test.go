@@ -121,3 +121,17 @@ func TestRerunWantsFlagsInOneWay(t *testing.T) {
 		}
 	}
 }
+
+// A run that was interrupted is not followed by another.
+func TestRerunOfWhatHasEnded(t *testing.T) {
+	r := newResults()
+	for _, e := range []event{{Action: "run", Test: "TestA"}, {Action: "run", Test: "TestB"}, {Action: "fail", Test: "TestA"}} {
+		r.note(e)
+	}
+	if r.mayRerun(8) {
+		t.Error("TestB has not ended")
+	}
+	if r.note(event{Action: "pass", Test: "TestB"}); !r.mayRerun(8) {
+		t.Error("all have ended")
+	}
+}
