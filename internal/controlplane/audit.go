@@ -177,6 +177,29 @@ func (m *auditMarks) add(mark auditMark) {
 	m.marks = append(m.marks, mark)
 }
 
+// OpenWatches returns how many watches a user has open, by resource.
+func (c *Cluster) OpenWatches(user string) (map[string]int, error) {
+	events, err := c.Audit()
+	if err != nil {
+		return nil, err
+	}
+	began := map[string]string{} // the resource, by audit ID
+	for _, e := range events {
+		switch {
+		case e.Verb != "watch" || e.User.Username != user || e.ObjectRef == nil:
+		case e.Stage == "ResponseStarted":
+			began[e.AuditID] = e.ObjectRef.Resource
+		default: // it has ended
+			delete(began, e.AuditID)
+		}
+	}
+	open := map[string]int{}
+	for _, resource := range began {
+		open[resource]++
+	}
+	return open, nil
+}
+
 // AuditFile returns the path of the audit log: JSON, an entry a line.
 func (c *Cluster) AuditFile() string { return c.path("audit.log") }
 

@@ -63,3 +63,18 @@ func (s *scene) eachRequest(c contender, since time.Time, visit func(*controlpla
 	}
 	return nil
 }
+
+// openWatches counts the watches that a contender has open, by side and resource.
+func (s *scene) openWatches(c contender) (map[string]int, error) {
+	all := map[string]int{}
+	for side, on := range map[string]*controlplane.Cluster{"local": s.local, "remote": s.remote} {
+		open, err := on.OpenWatches(string(c))
+		if err != nil {
+			return nil, err
+		}
+		for resource, n := range open {
+			all[side+" "+resource] = n
+		}
+	}
+	return all, nil
+}

@@ -20,27 +20,43 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// widgets is a bare client of the Widgets in a namespace: bodies go out as they are, and answers are not decoded.
+// widgets is a bare client of the Widgets in a namespace, or ("") in all of them: bodies go out as they are, and answers are not decoded.
 type widgets struct {
 	rest      rest.Interface
 	namespace string
 }
 
 func newWidgets(config *rest.Config, namespace string) (*widgets, error) {
-	config = rest.CopyConfig(config)
-	config.GroupVersion = &schema.GroupVersion{Group: group, Version: version}
-	config.APIPath = "/apis"
-	config.NegotiatedSerializer = serializer.WithoutConversionCodecFactory{CodecFactory: scheme.Codecs}
-	config.QPS = -1
-	client, err := rest.RESTClientFor(config)
+	client, err := bareClient(config, schema.GroupVersion{Group: group, Version: version})
 	if err != nil {
 		return nil, err
 	}
 	return &widgets{client, namespace}, nil
 }
 
+// bareClient is a client of the kinds in a group that sends bodies as they are.
+func bareClient(config *rest.Config, gv schema.GroupVersion) (rest.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &gv
+	config.APIPath = "/apis"
+	if gv.Group == "" {
+		config.APIPath = "/api"
+	}
+	config.NegotiatedSerializer = serializer.WithoutConversionCodecFactory{CodecFactory: scheme.Codecs}
+	config.QPS = -1
+	return rest.RESTClientFor(config)
+}
+
+// in is the same client in another namespace; "": all of them.
+func (w *widgets) in(namespace string) *widgets { return &widgets{w.rest, namespace} }
+
 func (w *widgets) create(ctx context.Context, body []byte) error {
 	return w.rest.Post().Namespace(w.namespace).Resource(plural).Body(body).Do(ctx).Error()
+}
+
+// change changes source i to a version.
+func (w *widgets) change(ctx context.Context, i int, v int64) error {
+	return w.patch(ctx, types.MergePatchType, name(i), fmt.Appendf(nil, `{"spec":{"size":%d}}`, v))
 }
 
 // patch patches an object, or a subresource of it, by a body of a type.

@@ -25,7 +25,7 @@ import (
 )
 
 // figures are what is measured, in this order: the first ones leave objects in step that later ones use.
-var figures = []figure{firstSync, latency, requests, atRest, memory, restart, sparse, burst}
+var figures = []figure{firstSync, latency, requests, atRest, memory, restart, sparse, burst, namespaces, remotes}
 
 func main() {
 	// The bench program itself is what floor and plain run in, each in a process of its own.

@@ -14,12 +14,17 @@ const (
 	apiVersion                   = group + "/" + version
 )
 
+// optIn is the annotation of objects that may cross under the policy AllowList.
+const optIn = "isthmus.dev/allow-reflection"
+
 // makeup says what the objects of a world are made of: everything about object i follows from it.
 type makeup struct {
 	Namespace string `json:"namespace"`
 	// Size is about how many bytes an object has as JSON.
 	Size int    `json:"size"`
 	Seed uint64 `json:"seed"`
+	// OptedIn: the objects say that they may cross.
+	OptedIn bool `json:"optedIn"`
 }
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/"
@@ -65,12 +70,16 @@ func (m makeup) spec(i int, v int64) map[string]any {
 
 // object returns object i in a version of it, as JSON.
 func (m makeup) object(i int, v int64) []byte {
+	annotations := map[string]any{"example.io/owner": "team-a"}
+	if m.OptedIn {
+		annotations[optIn] = "true"
+	}
 	return encode(map[string]any{
 		"apiVersion": apiVersion, "kind": kind,
 		"metadata": map[string]any{
 			"name": name(i), "namespace": m.Namespace,
 			"labels":      map[string]any{"app.kubernetes.io/name": "bench", "app.kubernetes.io/part-of": "widgets"},
-			"annotations": map[string]any{"example.io/owner": "team-a"},
+			"annotations": annotations,
 		},
 		"spec": m.spec(i, v),
 	})

@@ -34,24 +34,34 @@ func newScene(ctx context.Context) (*scene, error) {
 	if s.dir, err = os.MkdirTemp("", "isthmus-bench-"); err != nil {
 		return nil, err
 	}
+	s.binary = filepath.Join(s.dir, "isthmus")
+	err = s.start(ctx, func() error {
+		out, err := exec.CommandContext(ctx, "go", "build", "-o", s.binary, "isthmus.dev/isthmus/cmd/isthmus").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("build isthmus: %w\n%s", err, out)
+		}
+		return nil
+	})
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// start starts the two clusters, and does something else meanwhile.
+func (s *scene) start(ctx context.Context, meanwhile func() error) error {
 	var starting sync.WaitGroup
 	var errs [3]error
 	starting.Go(func() { s.local, errs[0] = startCluster(ctx, "local") })
 	starting.Go(func() { s.remote, errs[1] = startCluster(ctx, "remote") })
-	starting.Go(func() {
-		s.binary = filepath.Join(s.dir, "isthmus")
-		out, err := exec.CommandContext(ctx, "go", "build", "-o", s.binary, "isthmus.dev/isthmus/cmd/isthmus").CombinedOutput()
-		if err != nil {
-			errs[2] = fmt.Errorf("build isthmus: %w\n%s", err, out)
-		}
-	})
+	starting.Go(func() { errs[2] = meanwhile() })
 	starting.Wait()
 	if err := errors.Join(errs[:]...); err != nil {
-		s.close()
-		return nil, err
+		return err
 	}
 	s.localConfig, s.remoteConfig = s.local.Config(), s.remote.Config()
-	return s, nil
+	return nil
 }
 
 // startCluster starts a cluster on which the references may do everything; Isthmus may do what isthmus rbac says.
@@ -77,22 +87,33 @@ subjects:
 }
 
 func (s *scene) close() {
+	s.stop()
+	_ = os.RemoveAll(s.dir)
+}
+
+// stop stops the clusters.
+func (s *scene) stop() {
 	for _, c := range []*controlplane.Cluster{s.local, s.remote} {
 		if c != nil {
 			c.Stop()
 		}
 	}
-	_ = os.RemoveAll(s.dir)
 }
 
 // grant gives Isthmus the rights that a configuration needs, on both sides.
 func (s *scene) grant(ctx context.Context, config, instance string) error {
 	for side, c := range map[string]*controlplane.Cluster{"local": s.local, "remote": s.remote} {
-		err := c.ApplyOutput(ctx, exec.CommandContext(ctx, s.binary, "rbac", "--config", config, "--side", side, "--subject-user", string(isthmus),
-			"--instance", instance, "--kubeconfig", c.Kubeconfig()))
-		if err != nil {
-			return fmt.Errorf("isthmus rbac: %w", err)
+		if err := s.grantOn(ctx, c, "--config", config, "--side", side, "--subject-user", string(isthmus), "--instance", instance, "--kubeconfig", c.Kubeconfig()); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// grantOn applies to a cluster what isthmus rbac prints.
+func (s *scene) grantOn(ctx context.Context, c *controlplane.Cluster, flags ...string) error {
+	if err := c.ApplyOutput(ctx, exec.CommandContext(ctx, s.binary, append([]string{"rbac"}, flags...)...)); err != nil {
+		return fmt.Errorf("isthmus rbac: %w", err)
 	}
 	return nil
 }

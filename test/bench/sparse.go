@@ -58,7 +58,7 @@ syncResources:
 		return err
 	}
 	err = parallel(ctx, few, driverWorkers, func(i int) error {
-		return w.local.patch(ctx, types.MergePatchType, name(i), []byte(`{"metadata":{"annotations":{"isthmus.dev/allow-reflection":"true"}}}`))
+		return w.local.patch(ctx, types.MergePatchType, name(i), []byte(`{"metadata":{"annotations":{"`+optIn+`":"true"}}}`))
 	})
 	if err != nil {
 		return err

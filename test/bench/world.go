@@ -81,7 +81,7 @@ func (w *world) createSources(ctx context.Context) error {
 
 // change changes source i to a version.
 func (w *world) change(ctx context.Context, i int, v int64) error {
-	return w.local.patch(ctx, types.MergePatchType, name(i), fmt.Appendf(nil, `{"spec":{"size":%d}}`, v))
+	return w.local.change(ctx, i, v)
 }
 
 // answer sets the status of twin i to a version.

@@ -322,6 +322,16 @@ func (m *Member) Listings(consumer string, since time.Time) (all []Request) {
 	return all
 }
 
+// Watching returns how many watches of a resource the Isthmus of a consumer has open on this cluster.
+func (m *Member) Watching(consumer, resource string) int {
+	m.t.Helper()
+	open, err := m.OpenWatches(user(consumer))
+	if err != nil {
+		m.t.Fatalf("audit log of %s: %v", m.Name(), err)
+	}
+	return open[resource]
+}
+
 // User is whom the cluster's Isthmus runs as, on all clusters.
 func (m *Member) User() string { return user(m.Name()) }
 

@@ -3,39 +3,39 @@
 package harness
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/rs/zerolog"
 )
 
-// Proxy stands between Isthmus and a cluster and breaks connections on demand.
+// Proxy is a line between Isthmus and a cluster, of a test that fails where the line does.
 type Proxy struct {
+	*Line
 	// Kubeconfig is this test's user's, with the proxy's address.
 	Kubeconfig string
 
-	t     testing.TB
-	proxy *toxiproxy.Proxy
+	t testing.TB
 }
 
 // newProxy puts a proxy in front of a cluster, which lets all through until the test's end.
 func newProxy(t testing.TB, side *Side) *Proxy {
 	t.Helper()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	p := &Proxy{t: t, proxy: toxiproxy.NewProxy(server, side.Name(), "127.0.0.1:0", strings.TrimPrefix(side.URL(), "https://"))}
-	p.Mend()
+	line, err := NewLine(side.Name(), strings.TrimPrefix(side.URL(), "https://"))
+	p := &Proxy{Line: line, t: t}
+	p.must(err)
 	t.Cleanup(p.Cut)
 	return p
 }
 
-// URL is where the proxy listens, as an API server's address.
-func (p *Proxy) URL() string { return "https://" + p.proxy.Listen }
+func (p *Proxy) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatalf("proxy: %v", err)
+	}
+}
 
 // Proxy puts a proxy in front of a side.
 func (e *Env) Proxy(side *Side) *Proxy {
@@ -53,40 +53,28 @@ func (e *Env) Proxy(side *Side) *Proxy {
 	return p
 }
 
-// Cut ends all connections and takes no new ones.
-func (p *Proxy) Cut() { p.proxy.Stop() }
-
-// Mend lets connections through again.
+// Mend is that of Line, as are the others.
 func (p *Proxy) Mend() {
 	p.t.Helper()
-	if err := p.proxy.Start(); err != nil {
-		p.t.Fatalf("proxy: %v", err)
-	}
+	p.must(p.Line.Mend())
 }
 
-// LoseAnswers lets requests through and swallows what is answered, until Answer.
+// LoseAnswers is that of Line.
 func (p *Proxy) LoseAnswers() {
 	p.t.Helper()
-	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(`{"name": "lost", "type": "timeout", "stream": "downstream", "attributes": {"timeout": 0}}`)); err != nil {
-		p.t.Fatalf("proxy: %v", err)
-	}
+	p.must(p.Line.LoseAnswers())
 }
 
-// Answer ends LoseAnswers, and with it the connections on which answers were lost.
+// Answer is that of Line.
 func (p *Proxy) Answer() {
 	p.t.Helper()
-	if err := p.proxy.Toxics.RemoveToxic(context.Background(), "lost"); err != nil {
-		p.t.Fatalf("proxy: %v", err)
-	}
+	p.must(p.Line.Answer())
 }
 
-// Delay makes everything that the cluster says arrive later, from now on; what it is told arrives at once.
+// Delay is that of Line.
 func (p *Proxy) Delay(by time.Duration) {
 	p.t.Helper()
-	toxic := fmt.Sprintf(`{"name": "late", "type": "latency", "stream": "downstream", "attributes": {"latency": %d}}`, by.Milliseconds())
-	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
-		p.t.Fatalf("proxy: %v", err)
-	}
+	p.must(p.Line.Delay(by))
 }
 
 // CopyKubeconfig copies the kubeconfig of this test's user on a side to a file that outlives the cluster, and that the
