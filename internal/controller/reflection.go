@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -93,7 +94,8 @@ func (c *Controller) newReflection(ctx context.Context, mgr ctrl.Manager, localU
 	// A manager may follow another one in this process.
 	options := controller.Options{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: 1}
 	err := ctrl.NewControllerManagedBy(mgr).Named("fleet").WithOptions(options).
-		Watches(&v1alpha1.Crossing{}, once).Watches(&v1alpha1.NamespaceOffloading{}, once).WatchesRawSource(r.stale.Source()).
+		Watches(&v1alpha1.Crossing{}, once, builder.WithPredicates(weighty)).
+		Watches(&v1alpha1.NamespaceOffloading{}, once, builder.WithPredicates(weighty)).WatchesRawSource(r.stale.Source()).
 		Complete(reconcile.Func(r.apply))
 	if err != nil {
 		return nil, fmt.Errorf("setting up the fleet: %w", err)
@@ -196,12 +198,12 @@ func (r *reflection) tell(ctx context.Context) {
 		}
 		var crossings v1alpha1.CrossingList
 		var offloadings v1alpha1.NamespaceOffloadingList
-		if r.client.List(ctx, &crossings) == nil && r.client.List(ctx, &offloadings) == nil {
+		if r.client.List(ctx, &crossings) == nil && r.client.List(ctx, &offloadings, client.UnsafeDisableDeepCopy) == nil {
 			for i := range crossings.Items {
 				r.refresh[0].Add(client.ObjectKeyFromObject(&crossings.Items[i]))
 			}
 			for i := range offloadings.Items {
-				r.refresh[1].Add(client.ObjectKeyFromObject(&offloadings.Items[i]))
+				r.refresh[1].AddMany(client.ObjectKeyFromObject(&offloadings.Items[i]))
 			}
 		}
 		for _, remote := range r.fleet.Names() {

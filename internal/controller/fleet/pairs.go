@@ -61,14 +61,16 @@ func Counterpart(o *v1alpha1.NamespaceOffloading, cluster string) string {
 // Offloads works out what NamespaceOffloadings come to, by their namespaces. Where two namespaces would have one counterpart
 // on a remote, the older NamespaceOffloading has it (N1, N4).
 func Offloads(offloadings []v1alpha1.NamespaceOffloading, remotes []Remote, cluster string) map[string]Offload {
-	byAge := slices.Clone(offloadings)
-	slices.SortStableFunc(byAge, func(a, b v1alpha1.NamespaceOffloading) int {
+	byAge := make([]*v1alpha1.NamespaceOffloading, len(offloadings))
+	for i := range offloadings {
+		byAge[i] = &offloadings[i]
+	}
+	slices.SortFunc(byAge, func(a, b *v1alpha1.NamespaceOffloading) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace))
 	})
 	taken := map[Pair]string{} // remote namespace and cluster → local namespace
 	all := map[string]Offload{}
-	for i := range byAge {
-		o := &byAge[i]
+	for _, o := range byAge {
 		out := Offload{Counterpart: Counterpart(o, cluster), Refused: map[string]string{}}
 		selector, err := selectorOf(o.Spec.ClusterSelector)
 		switch {
