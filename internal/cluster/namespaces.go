@@ -31,53 +31,90 @@ type Namespaces struct {
 
 	mu     sync.RWMutex
 	states map[string]NamespaceState
-	named  map[string]*named // nil when all are watched
-	listed bool              // when all are watched
+	named  map[string]*named // nil when any may be of concern
+	all    *namespaceStore   // is filled by one watch of all; nil: there is none
+	listed bool              // by it, all are known
+
+	// singles is how many are watched one by one before it is asked whether all may be watched at once; asking: it is.
+	singles int
+	asking  bool
 }
 
-// named is a namespace that is watched by its name, or assumed.
+// named is a namespace that is of concern by its name.
 type named struct {
-	listed bool
-	stop   context.CancelFunc // nil: it is assumed
-	again  chan struct{}      // has a watch that failed tried again at once
+	listed  bool
+	assumed bool
+	stop    context.CancelFunc // nil: it has no watch of its own
+	again   chan struct{}      // has a watch that failed tried again at once
 }
 
 // WatchAllNamespaces watches all namespaces with one watch. It returns at once and watches until ctx ends. changed is
 // called, from the watch, for every namespace whose state became known or changed, and with "" when all became known at
 // once; it must not block.
 func (c *Cluster) WatchAllNamespaces(ctx context.Context, changed func(name string)) *Namespaces {
-	n := &Namespaces{states: map[string]NamespaceState{}}
-	go c.watchMetadata(ctx, namespaces, "", &namespaceStore{n, nil, "", changed}, slog.LevelWarn, nil)
+	n := &Namespaces{cluster: c, ctx: ctx, changed: changed, states: map[string]NamespaceState{}}
+	n.all = &namespaceStore{of: n}
+	go c.watchMetadata(ctx, namespaces, "", n.all, slog.LevelWarn, nil)
 	return n
 }
 
-// WatchNamespaces watches namespaces one by one, as RBAC with resourceNames permits it, until ctx ends: those that Use
-// names, none at first. changed is called as by WatchAllNamespaces.
+// WatchNamespaces watches namespaces until ctx ends: those that Use names, none at first. Few are watched one by one, as
+// RBAC with resourceNames permits it, and many with one watch of all where RBAC allows that. changed is called as by
+// WatchAllNamespaces, for those that are named.
 func (c *Cluster) WatchNamespaces(ctx context.Context, changed func(name string)) *Namespaces {
-	return &Namespaces{cluster: c, ctx: ctx, changed: changed, states: map[string]NamespaceState{}, named: map[string]*named{}}
+	return &Namespaces{
+		cluster: c, ctx: ctx, changed: changed, states: map[string]NamespaceState{}, named: map[string]*named{}, singles: singlesMost,
+	}
 }
 
-// Use says which namespaces are watched from now on. It returns at once. What is known of those that were watched before
-// stays known, and of those that are not watched any more nothing does.
+// Use says which namespaces are of concern from now on. It returns at once. What is known of those that were so before
+// stays known, and of those that are not any more nothing does.
 func (n *Namespaces) Use(names []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	wanted := make(map[string]bool, len(names))
 	for _, name := range names {
-		if wanted[name] = true; n.named[name] != nil {
-			continue
+		if wanted[name] = true; n.named[name] == nil {
+			n.named[name] = &named{listed: n.listed, again: make(chan struct{}, 1)}
 		}
-		ctx, stop := context.WithCancel(n.ctx)
-		one := &named{stop: stop, again: make(chan struct{}, 1)}
-		n.named[name] = one
-		go n.cluster.watchMetadata(ctx, namespaces, name, &namespaceStore{n, one, name, n.changed}, slog.LevelWarn, one.again)
 	}
 	for name, one := range n.named {
-		if !wanted[name] && one.stop != nil {
-			one.stop()
-			delete(n.named, name)
+		if wanted[name] || one.assumed {
+			continue
+		}
+		one.end()
+		delete(n.named, name)
+		if !n.listed {
 			delete(n.states, name)
 		}
+	}
+	n.open()
+}
+
+// open begins to watch what is not watched yet. The caller holds the lock.
+func (n *Namespaces) open() {
+	switch {
+	case n.all != nil, n.asking:
+	case len(n.named) > n.singles:
+		n.asking = true
+		go n.ask()
+	default:
+		for name, one := range n.named {
+			if one.stop != nil || one.assumed {
+				continue
+			}
+			ctx, stop := context.WithCancel(n.ctx)
+			one.stop = stop
+			go n.cluster.watchMetadata(ctx, namespaces, name, &namespaceStore{of: n, one: one, name: name}, slog.LevelWarn, one.again)
+		}
+	}
+}
+
+// end ends the watch of one, if it has any.
+func (one *named) end() {
+	if one.stop != nil {
+		one.stop()
+		one.stop = nil
 	}
 }
 
@@ -87,7 +124,7 @@ func (n *Namespaces) LookAgain() {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	for _, one := range n.named {
-		if one.listed || one.again == nil {
+		if one.listed || one.stop == nil {
 			continue
 		}
 		select {
@@ -102,13 +139,13 @@ func (n *Namespaces) Assume(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.named != nil && n.named[name] == nil {
-		n.named[name] = &named{listed: true}
+		n.named[name] = &named{listed: true, assumed: true}
 		n.states[name] = NamespaceState{Exists: true}
 	}
 }
 
-// Get returns the state of a namespace; known is false until the cluster has told it, and for a name that is not
-// watched.
+// Get returns the state of a namespace; known is false until the cluster has told it, and for a name that is not of
+// concern.
 func (n *Namespaces) Get(name string) (state NamespaceState, known bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -123,7 +160,7 @@ func (n *Namespaces) Get(name string) (state NamespaceState, known bool) {
 	return n.states[name], true
 }
 
-// Synced reports whether all watched namespaces are known.
+// Synced reports whether all namespaces of concern are known.
 func (n *Namespaces) Synced() bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -137,10 +174,11 @@ func (n *Namespaces) Synced() bool {
 
 // namespaceStore takes in what one watch tells.
 type namespaceStore struct {
-	all     *Namespaces
-	one     *named // nil: all
-	name    string // "": all
-	changed func(string)
+	of   *Namespaces
+	one  *named // nil: all
+	name string // "": all
+	// denied: the last try of a watch of all was; it is guarded by the lock of the namespaces.
+	denied bool
 }
 
 func (s *namespaceStore) Add(obj any) error    { return s.Update(obj) }
@@ -157,17 +195,12 @@ func (s *namespaceStore) take(obj any, gone bool) error {
 	if !gone {
 		state = stateOf(meta)
 	}
-	n := s.all
+	n := s.of
 	n.mu.Lock()
-	if !s.wanted() {
-		n.mu.Unlock()
-		return nil
-	}
-	differs := !n.states[meta.Name].equal(state)
-	n.set(meta.Name, state)
+	differs := s.wanted() && n.set(meta.Name, state) && n.concerns(meta.Name)
 	n.mu.Unlock()
 	if differs {
-		s.changed(meta.Name)
+		n.changed(meta.Name)
 	}
 	return nil
 }
@@ -182,54 +215,79 @@ func (s *namespaceStore) Replace(list []any, _ string) error {
 		}
 		next[meta.Name] = stateOf(meta)
 	}
-	n := s.all
+	n := s.of
 	var told []string
 	n.mu.Lock()
-	if !s.wanted() {
-		n.mu.Unlock()
-		return nil
-	}
-	if s.one != nil {
-		state := next[s.name]
-		if !s.one.listed || !n.states[s.name].equal(state) {
+	switch {
+	case !s.wanted():
+	case s.one == nil:
+		s.denied = false
+		told = n.takeAll(next)
+	default:
+		if n.set(s.name, next[s.name]) || !s.one.listed {
 			told = append(told, s.name)
 		}
 		s.one.listed = true
-		n.set(s.name, state)
-	} else {
-		if !n.listed {
-			told = append(told, "") // also those that are missing
-		}
-		for name := range n.states {
-			if _, still := next[name]; !still {
-				told = append(told, name)
-				delete(n.states, name)
-			}
-		}
-		for name, state := range next {
-			if !n.states[name].equal(state) {
-				told = append(told, name)
-				n.set(name, state)
-			}
-		}
-		n.listed = true
 	}
 	n.mu.Unlock()
 	for _, name := range told {
-		s.changed(name)
+		n.changed(name)
 	}
 	return nil
 }
 
-// wanted reports whether what the watch tells is still of concern. The caller holds the lock.
-func (s *namespaceStore) wanted() bool { return s.one == nil || s.all.named[s.name] == s.one }
+// takeAll takes in all namespaces that there are, and returns those to tell of. Watches of single ones end. The caller
+// holds the lock.
+func (n *Namespaces) takeAll(next map[string]NamespaceState) (told []string) {
+	if !n.listed && n.named == nil {
+		told = append(told, "") // also those that are missing
+	}
+	changed := map[string]bool{}
+	for name := range n.states {
+		if _, still := next[name]; !still {
+			changed[name] = n.set(name, NamespaceState{})
+		}
+	}
+	for name, state := range next {
+		changed[name] = n.set(name, state)
+	}
+	for name, one := range n.named {
+		changed[name] = changed[name] || !one.listed
+		one.listed = true
+		one.end()
+	}
+	n.listed = true
+	for name, differs := range changed {
+		if differs && n.concerns(name) {
+			told = append(told, name)
+		}
+	}
+	return told
+}
 
-func (n *Namespaces) set(name string, state NamespaceState) {
+// wanted reports whether what the watch tells is still of concern. The caller holds the lock.
+func (s *namespaceStore) wanted() bool {
+	if s.one == nil {
+		return s.of.all == s
+	}
+	return s.of.named[s.name] == s.one && s.one.stop != nil
+}
+
+// concerns reports whether a namespace is to be told of. The caller holds the lock.
+func (n *Namespaces) concerns(name string) bool { return n.named == nil || n.named[name] != nil }
+
+// set takes in the state of a namespace, unless it is an assumed one, and reports whether it is another than before. The
+// caller holds the lock.
+func (n *Namespaces) set(name string, state NamespaceState) (differs bool) {
+	if one := n.named[name]; one != nil && one.assumed || n.states[name].equal(state) {
+		return false
+	}
 	if state.Exists {
 		n.states[name] = state
 	} else {
 		delete(n.states, name)
 	}
+	return true
 }
 
 func stateOf(meta *metav1.PartialObjectMetadata) NamespaceState {

@@ -28,8 +28,15 @@ const (
 // watchMetadata keeps store in step with a cluster-scoped resource, all of it or the object called name, until ctx
 // ends. It goes on after every failure, at once when again says so, and tells of each kind of failure once, at level.
 func (c *Cluster) watchMetadata(ctx context.Context, gvr schema.GroupVersionResource, name string, store cache.ReflectorStore, level slog.Level, again <-chan struct{}) {
+	c.keepWatching(ctx, c.metadataOf(gvr, name), &metav1.PartialObjectMetadata{}, gvr, name, store, again, func(err error) {
+		c.log.Log(ctx, level, "Watching failed and is tried again", "resource", gvr.GroupResource().String(), "name", name, "reason", Reason(err), "error", err)
+	})
+}
+
+// metadataOf lists and watches the metadata of a cluster-scoped resource, all of it or the object called name.
+func (c *Cluster) metadataOf(gvr schema.GroupVersionResource, name string) cache.ListerWatcher {
 	client := c.metadata.Resource(gvr)
-	lw := &cache.ListWatch{
+	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, narrow(o, name))
 		},
@@ -37,9 +44,6 @@ func (c *Cluster) watchMetadata(ctx context.Context, gvr schema.GroupVersionReso
 			return client.Watch(ctx, narrow(o, name))
 		},
 	}
-	c.keepWatching(ctx, lw, &metav1.PartialObjectMetadata{}, gvr, name, store, again, func(err error) {
-		c.log.Log(ctx, level, "Watching failed and is tried again", "resource", gvr.GroupResource().String(), "name", name, "reason", Reason(err), "error", err)
-	})
 }
 
 // narrow makes a list or a watch one of the object called name, unless that is empty, as the server has it now.
@@ -69,6 +73,9 @@ func (c *Cluster) keepWatching(ctx context.Context, lw cache.ListerWatcher, expe
 		case ctx.Err() != nil:
 			return
 		case denied(err):
+			if time.Since(started) > retryMost {
+				told, delay = "", retryFirst // it had been allowed
+			}
 			delay = min(2*delay, retryDenied) // a server that has just started denies what it will allow
 		case err == nil && time.Since(started) > retryMost:
 			told, delay = "", retryFirst // it had been working

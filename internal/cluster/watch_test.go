@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -217,4 +218,128 @@ func copyFile(t *testing.T, from string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+const manyNamespaces = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: many-namespaces}
+rules: [{apiGroups: [""], resources: [namespaces], verbs: [get, list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: many-namespaces}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: many-namespaces}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: many}]
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: many-there}
+`
+
+// Many namespaces take one watch where RBAC allows it; where it does not any more, they are watched one by one.
+func TestLiveManyNamespaces(t *testing.T) {
+	cp, admin := live(t)
+	apply(t, cp, manyNamespaces)
+	path, err := cp.UserKubeconfig("many")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := connect(t, path)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	told := &told{}
+	ns := c.WatchNamespaces(ctx, told.add)
+	names := []string{"many-there"}
+	for len(names) < singlesMost {
+		names = append(names, fmt.Sprintf("many-%d", len(names)))
+	}
+	ns.Use(names)
+	eventually(t, 15*time.Second, "few are known", ns.Synced)
+	if n := watches(ns); n != singlesMost {
+		t.Fatalf("%d watches of single namespaces, expected %d", n, singlesMost)
+	}
+	names = append(names, "many-more")
+	ns.Use(names)
+	eventually(t, 15*time.Second, "many are known", ns.Synced)
+	if n := watches(ns); n != 0 {
+		t.Errorf("%d watches of single namespaces beside one of all", n)
+	}
+	if s, known := ns.Get("many-there"); !known || !s.Exists {
+		t.Errorf("many-there: %+v %v", s, known)
+	}
+	if _, known := ns.Get("kube-system"); known {
+		t.Error("a namespace is known that is of no concern")
+	}
+	for _, name := range []string{"many-there", "many-more"} {
+		if told.count(name) != 1 {
+			t.Errorf("%s was told %d times, expected once", name, told.count(name))
+		}
+	}
+
+	// One that comes to be of concern is known at once, and what happens to it is told.
+	apply(t, cp, "apiVersion: v1\nkind: Namespace\nmetadata: {name: many-new}")
+	ns.Use(append(names, "many-late"))
+	if s, known := ns.Get("many-late"); !known || s.Exists {
+		t.Errorf("many-late: %+v %v", s, known)
+	}
+	apply(t, cp, "apiVersion: v1\nkind: Namespace\nmetadata: {name: many-late}")
+	eventually(t, 10*time.Second, "many-late is told", func() bool { s, _ := ns.Get("many-late"); return s.Exists && told.count("many-late") > 0 })
+	if told.count("many-new") != 0 {
+		t.Error("told of a namespace that is of no concern")
+	}
+	ns.Use(names)
+	if _, known := ns.Get("many-late"); known {
+		t.Error("a namespace is known that is of no concern any more")
+	}
+
+	// Denied for long, it gives way to single ones; nothing becomes absent by that.
+	ns.mu.Lock()
+	all := ns.all
+	all.denied = true
+	ns.mu.Unlock()
+	ns.leave(all, func() {})
+	if n := watches(ns); n != len(names) {
+		t.Errorf("%d watches of single namespaces, expected %d", n, len(names))
+	}
+	if s, known := ns.Get("many-there"); !known || !s.Exists {
+		t.Errorf("many-there: %+v %v", s, known)
+	}
+	if err := admin.Dynamic().Resource(namespaces).Delete(t.Context(), "many-there", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, "many-there is seen terminating", func() bool { s, _ := ns.Get("many-there"); return s.Exists && s.Terminating })
+}
+
+// watches returns how many namespaces have a watch of their own.
+func watches(n *Namespaces) (single int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, one := range n.named {
+		if one.stop != nil {
+			single++
+		}
+	}
+	return single
+}
+
+// Many namespaces of which RBAC allows but some are watched one by one.
+func TestLiveManyNamespacesOneByOne(t *testing.T) {
+	cp, _ := live(t)
+	apply(t, cp, fewNamespaces)
+	path, err := cp.UserKubeconfig("few")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := connect(t, path)
+	ns := c.WatchNamespaces(t.Context(), func(string) {})
+	names := []string{"few-a"}
+	for len(names) <= singlesMost {
+		names = append(names, fmt.Sprintf("few-denied-%d", len(names)))
+	}
+	ns.Use(names)
+	eventually(t, 15*time.Second, "few-a is known", func() bool { s, known := ns.Get("few-a"); return known && s.Exists })
+	if n := watches(ns); n != len(names) {
+		t.Errorf("%d watches of single namespaces, expected %d", n, len(names))
+	}
 }
