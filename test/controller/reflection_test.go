@@ -63,7 +63,7 @@ func TestS3O4T3_ReflectionWithConsent(t *testing.T) {
 // Where the provider serves no NamespaceRequests, the consumer makes the namespaces.
 func TestN4_NamespacesWithoutConsent(t *testing.T) {
 	f, west, east := unconsenting(t, crossing("widgets", ", policy: DenyList"))
-	west.Reflect()
+	process := west.Reflect()
 	west.Offload("shop", selectedName+"till")
 	east.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: taken}}")
 	west.Offload("desk", selectedName+"taken")
@@ -83,6 +83,28 @@ func TestN4_NamespacesWithoutConsent(t *testing.T) {
 		func() error { return condition(west.Get(offloadings, "desk", "offloading"), "Ready", "True", "", "") },
 	))
 	rests(t, f, "west", west, east)
+
+	// One more is looked at alone; many take one watch, for RBAC allows that.
+	before := len(process.Log())
+	for i := range 10 {
+		name := fmt.Sprintf("more-%d", i)
+		west.Offload(name, selectedName+name+"-there")
+		west.Create(widget(name, "plain", "", "{size: 1}"))
+		f.Eventually(func() error { return east.There(widgets, name+"-there", "plain") })
+	}
+	decided := func(source string) bool {
+		return strings.Contains(process.Log()[before:], "msg=Decided") && strings.Contains(process.Log()[before:], "source="+source+" place=")
+	}
+	if !decided("more-9/plain") || decided("shop/plain") {
+		t.Errorf("decided about more-9/plain: %t, and about shop/plain, of which nothing changed: %t", decided("more-9/plain"), decided("shop/plain"))
+	}
+	f.Eventually(func() error {
+		if n := east.Watching("west", "namespaces"); n != 1 {
+			return fmt.Errorf("%d watches of namespaces, expected 1", n)
+		}
+		return nil
+	})
+
 	west.Patch(widgets, "shop", "skipped", "{metadata: {annotations: {isthmus.dev/skip-reflection: null}}}")
 	west.Patch(widgets, "shop", "plain", "{metadata: {annotations: {isthmus.dev/skip-reflection: 'true'}}}")
 	f.Eventually(harness.All(
