@@ -56,10 +56,10 @@ func (b *blockers) found(ctx context.Context, place types.NamespacedName, obj *u
 	seen := store.New(store.Options{
 		Trim: func(o *unstructured.Unstructured) { o.SetManagedFields(nil) },
 		Changed: func(c store.Change) {
-			if c.New == nil || e.isTwin(c.New) {
+			if !c.New.Exists() || e.isTwin(c.New.Object()) {
 				b.gone(place)
 			} else {
-				b.changed(place, c.New)
+				b.changed(place, c.New.Object())
 			}
 		},
 		// An object that went before the watch began is told by the first list.

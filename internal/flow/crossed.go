@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/store"
 )
 
 // crossed reports whether a rule that leaves deleted twins deleted has given the source a twin before (D4).
@@ -56,8 +57,8 @@ func (e *epoch) forget(ctx context.Context, in boundary.Input) {
 // forgetGone drops from the ledger what is remembered of sources that are gone.
 func (e *epoch) forgetGone(ctx context.Context, rule *boundary.Rule) {
 	standing := map[types.UID]bool{}
-	e.sources.Each("", func(o *unstructured.Unstructured) bool {
-		standing[o.GetUID()] = true
+	e.sources.Each("", func(source store.Item) bool {
+		standing[source.UID()] = true
 		return true
 	})
 	e.forgetCrossed(ctx, rule, func(uid types.UID) bool { return !standing[uid] })

@@ -118,8 +118,10 @@ func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *pla
 		Listed:  e.sourcesListed,
 	})
 	e.twins = store.New(store.Options{
-		Index: func(o *unstructured.Unstructured) (types.NamespacedName, bool) {
-			return f.Identity.SourceOf(o)
+		Index: func(o *unstructured.Unstructured) (source types.NamespacedName, rule string, ours bool) {
+			source, ours = f.Identity.SourceOf(o)
+			stamp, _ := boundary.ReadStamp(o)
+			return source, stamp.Rule, ours
 		},
 		Listing: e.guard.suspend,
 		Changed: e.twinChanged,
@@ -233,21 +235,22 @@ func (e *epoch) twinsKnown(namespace string) bool {
 }
 
 // deselected reports whether no rule takes a source, which is known only because it is held.
-func (e *epoch) deselected(source *unstructured.Unstructured) bool {
-	return e.Identity.Holds(source, e.Remote) && !boundary.Keeps(e.Rules, source, e.Extent().Naming)
+func (e *epoch) deselected(source store.Item) bool {
+	o := source.Object()
+	return e.Identity.Holds(o, e.Remote) && !boundary.Keeps(e.Rules, o, e.Extent().Naming)
 }
 
 // sourceChanged takes in a change of a source.
 func (e *epoch) sourceChanged(c store.Change) {
 	e.states.with(c.Key, func(s *state) {
-		if c.Live && c.Old != nil && (c.New == nil || c.New.GetUID() != c.Old.GetUID() || e.deselected(c.New) && !e.deselected(c.Old)) {
-			s.gone, s.goneAt = c.Old.GetUID(), time.Now()
+		if c.Live && c.Old.Exists() && (!c.New.Exists() || c.New.UID() != c.Old.UID() || e.deselected(c.New) && !e.deselected(c.Old)) {
+			s.gone, s.goneAt = c.Old.UID(), time.Now()
 		}
-		if c.New != nil && c.New.GetDeletionTimestamp() != nil && s.goneAt.IsZero() {
+		if c.New.Exists() && c.New.Deleting() && s.goneAt.IsZero() {
 			s.goneAt = time.Now()
 		}
-		if c.Live && c.New != nil && (c.Old == nil || c.New.GetUID() != c.Old.GetUID()) {
-			s.came = c.New.GetUID()
+		if c.Live && c.New.Exists() && (!c.Old.Exists() || c.New.UID() != c.Old.UID()) {
+			s.came = c.New.UID()
 		}
 		if c.Live && s.changed.IsZero() {
 			s.changed = time.Now()
@@ -260,18 +263,18 @@ func (e *epoch) sourceChanged(c store.Change) {
 // twinChanged takes in a change of a twin.
 func (e *epoch) twinChanged(c store.Change) {
 	keys := map[types.NamespacedName]bool{}
-	for _, obj := range []*unstructured.Unstructured{c.Old, c.New} {
-		if obj == nil {
+	for _, twin := range []store.Item{c.Old, c.New} {
+		if !twin.Exists() {
 			continue
 		}
-		if source, ok := e.Identity.SourceOf(obj); ok {
+		if source, ok := twin.Second(); ok {
 			keys[source] = true
 		}
 	}
 	for _, key := range e.waiting.at(c.Key) {
 		keys[key] = true
 	}
-	moved := len(keys) > 1 || c.Old == nil || c.New == nil
+	moved := len(keys) > 1 || !c.Old.Exists() || !c.New.Exists()
 	if moved {
 		e.changed()
 	}
@@ -366,8 +369,8 @@ func (e *epoch) enqueueAll() { e.enqueue(everything) }
 // enqueue queues the sources, and the sources of twins, that match. twin is empty for a source.
 func (e *epoch) enqueue(match func(source, twin types.NamespacedName) bool) {
 	var keys []types.NamespacedName
-	e.sources.Each("", func(o *unstructured.Unstructured) bool {
-		keys = append(keys, nameOf(o))
+	e.sources.Each("", func(source store.Item) bool {
+		keys = append(keys, source.Key())
 		return true
 	})
 	keys = slices.DeleteFunc(keys, func(source types.NamespacedName) bool { return !match(source, types.NamespacedName{}) })
@@ -384,8 +387,8 @@ func (e *epoch) enqueue(match func(source, twin types.NamespacedName) bool) {
 // eachTwin calls do for every twin of ours and its source.
 func (e *epoch) eachTwin(do func(source, twin types.NamespacedName)) {
 	var pairs [][2]types.NamespacedName
-	e.twins.EachIndexed(func(source types.NamespacedName, o *unstructured.Unstructured) {
-		pairs = append(pairs, [2]types.NamespacedName{source, nameOf(o)})
+	e.twins.EachIndexed(func(source types.NamespacedName, twin store.Item) {
+		pairs = append(pairs, [2]types.NamespacedName{source, twin.Key()})
 	})
 	for _, pair := range pairs {
 		do(pair[0], pair[1])
@@ -418,7 +421,7 @@ func (e *epoch) goesInto(namespace string) func(source types.NamespacedName) boo
 		if source == nil {
 			return false
 		}
-		place, ok := boundary.Belongs(e.Rules, source, naming, stampedRule(e.twins.ByIndex(key)))
+		place, ok := boundary.Belongs(e.Rules, source, naming, stampedRule(e.twins.Named(key)))
 		return ok && place.Namespace == namespace
 	}
 }

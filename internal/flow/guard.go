@@ -111,19 +111,19 @@ func (g *guard) recount() {
 	g.due = affected{}
 	g.mu.Unlock()
 	ours, doomed := 0, map[types.NamespacedName]bool{}
-	var look []*unstructured.Unstructured
-	e.twins.EachIndexed(func(source types.NamespacedName, twin *unstructured.Unstructured) {
-		if fresh[twin.GetUID()] {
+	var look []store.Item
+	e.twins.EachIndexed(func(source types.NamespacedName, twin store.Item) {
+		if len(fresh) > 0 && fresh[twin.UID()] {
 			return
 		}
 		ours++
-		if place := nameOf(twin); due.has(source, place) || before[place] {
+		if place := twin.Key(); due.has(source, place) || before[place] {
 			look = append(look, twin)
 		}
 	})
 	for _, twin := range look {
-		if source, ok := e.Identity.SourceOf(twin); ok && e.inferredAway(source, twin) {
-			doomed[nameOf(twin)] = true
+		if source, ok := twin.Second(); ok && e.inferredAway(source, twin.Object()) {
+			doomed[twin.Key()] = true
 		}
 	}
 	deletes := len(doomed)
@@ -221,15 +221,9 @@ func (g *guard) release(ctx context.Context) {
 // finishWindDown forgets removed rules that have no twin left, and hold no source any more (D5).
 func (e *epoch) finishWindDown(ctx context.Context) {
 	left := map[string]bool{}
-	e.twins.Each("", func(o *unstructured.Unstructured) bool {
-		if _, ok := e.Identity.SourceOf(o); ok {
-			stamp, _ := boundary.ReadStamp(o)
-			left[stamp.Rule] = true
-		}
-		return true
-	})
-	strays := e.strays()
-	holding := func(namespace string) bool { return strays[namespace] || e.sourcesHidden(namespace) }
+	e.twins.EachIndexed(func(_ types.NamespacedName, twin store.Item) { left[twin.Label()] = true })
+	strays := sync.OnceValue(e.strays)
+	holding := func(namespace string) bool { return strays()[namespace] || e.sourcesHidden(namespace) }
 	for _, removed := range e.Removed {
 		if slices.ContainsFunc(e.Ledger.HeldIn(removed.Name), holding) {
 			continue

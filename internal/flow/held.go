@@ -14,6 +14,7 @@ import (
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/ledger"
 	"isthmus.dev/isthmus/internal/observe"
+	"isthmus.dev/isthmus/internal/store"
 )
 
 // vigil looks after the sources that are held for their twins while the flow can't run: else nobody would say why they
@@ -142,8 +143,8 @@ func (e *epoch) trouble(source *unstructured.Unstructured) string {
 }
 
 // moreTwins reports whether a source of a namespace with these twins has one at another place, or may have.
-func (e *epoch) moreTwins(namespace string, twins []*unstructured.Unstructured, place types.NamespacedName) bool {
-	return !e.twinsKnown(namespace) || slices.ContainsFunc(twins, func(twin *unstructured.Unstructured) bool { return nameOf(twin) != place })
+func (e *epoch) moreTwins(namespace string, twins []store.Item, place types.NamespacedName) bool {
+	return !e.twinsKnown(namespace) || slices.ContainsFunc(twins, func(twin store.Item) bool { return twin.Key() != place })
 }
 
 // patchFinalizers sets the finalizers of a source in the state that was decided on.
@@ -179,9 +180,9 @@ func (e *epoch) lookAfterHeld() {
 		return
 	}
 	var keys []types.NamespacedName
-	e.sources.Each("", func(o *unstructured.Unstructured) bool {
-		if o.GetDeletionTimestamp() != nil {
-			keys = append(keys, types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()})
+	e.sources.Each("", func(source store.Item) bool {
+		if source.Deleting() {
+			keys = append(keys, source.Key())
 		}
 		return true
 	})
@@ -201,7 +202,7 @@ func (e *epoch) forgetHeld(ctx context.Context) {
 	if e.extents.overtaken() {
 		return
 	}
-	strays, forgotten := e.strays(), false
+	strays, forgotten := sync.OnceValue(e.strays), false
 	for _, rule := range e.Rules {
 		left := e.Ledger.HeldIn(rule.Name)
 		if rule.MayHold() {
@@ -212,7 +213,7 @@ func (e *epoch) forgetHeld(ctx context.Context) {
 			present := setOf(names)
 			left = slices.DeleteFunc(left, func(namespace string) bool { return present[namespace] })
 		}
-		free := slices.DeleteFunc(left, func(namespace string) bool { return strays[namespace] || e.sourcesHidden(namespace) })
+		free := slices.DeleteFunc(left, func(namespace string) bool { return strays()[namespace] || e.sourcesHidden(namespace) })
 		if len(free) == 0 {
 			continue
 		}
@@ -230,9 +231,9 @@ func (e *epoch) forgetHeld(ctx context.Context) {
 // strays returns the namespaces, and ledger.Anywhere, with sources that carry our finalizer although no rule holds them.
 func (e *epoch) strays() map[string]bool {
 	strays, naming := map[string]bool{}, e.Extent().Naming
-	e.sources.Each("", func(o *unstructured.Unstructured) bool {
-		if boundary.Stray(e.Rules, o, naming, e.Identity, e.Remote) {
-			strays[o.GetNamespace()], strays[ledger.Anywhere] = true, true
+	e.sources.Each("", func(source store.Item) bool {
+		if boundary.Stray(e.Rules, source.Object(), naming, e.Identity, e.Remote) {
+			strays[source.Key().Namespace], strays[ledger.Anywhere] = true, true
 		}
 		return true
 	})

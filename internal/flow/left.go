@@ -1,10 +1,9 @@
 package flow
 
 import (
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/store"
 )
 
 // Left counts the twins of ours that match by their source and the rule in their stamp; match nil: all. known is false
@@ -18,9 +17,8 @@ func (f *Flow) Left(match func(source types.NamespacedName, rule string) bool) (
 		return 0, state.TwinsNotServed
 	}
 	known = f.To.Health().Reached && e.twins.AllSynced() && e.allSeen() && !f.extents.overtaken() && !e.states.uncertain()
-	e.twins.EachIndexed(func(source types.NamespacedName, twin *unstructured.Unstructured) {
-		stamp, _ := boundary.ReadStamp(twin)
-		if match == nil || match(source, stamp.Rule) {
+	e.twins.EachIndexed(func(source types.NamespacedName, twin store.Item) {
+		if match == nil || match(source, twin.Label()) {
 			left++
 		}
 	})

@@ -149,14 +149,9 @@ func (v *View) fill(ctx context.Context, s *side, r cluster.Resource, scope, sel
 // asked for them. Those that have a twin come first, so that it is known which places they leave.
 func (v *View) Keys() []types.NamespacedName {
 	with, without := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
-	v.e.twins.Each("", func(o *unstructured.Unstructured) bool {
-		if source, ok := v.Identity.SourceOf(o); ok {
-			with[source] = true
-		}
-		return true
-	})
-	v.e.sources.Each("", func(o *unstructured.Unstructured) bool {
-		without[nameOf(o)] = true
+	v.e.twins.EachIndexed(func(source types.NamespacedName, _ store.Item) { with[source] = true })
+	v.e.sources.Each("", func(source store.Item) bool {
+		without[source.Key()] = true
 		return true
 	})
 	for key := range v.skipped {
@@ -185,12 +180,7 @@ func (v *View) TwinAt(place types.NamespacedName) *unstructured.Unstructured {
 // Twins returns the places of our twins as they were listed, and their sources.
 func (v *View) Twins() map[types.NamespacedName]types.NamespacedName {
 	twins := map[types.NamespacedName]types.NamespacedName{}
-	v.e.twins.Each("", func(o *unstructured.Unstructured) bool {
-		if source, ok := v.Identity.SourceOf(o); ok {
-			twins[nameOf(o)] = source
-		}
-		return true
-	})
+	v.e.twins.EachIndexed(func(source types.NamespacedName, twin store.Item) { twins[twin.Key()] = source })
 	return twins
 }
 

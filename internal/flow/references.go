@@ -94,10 +94,10 @@ func (e *epoch) resolve(key types.NamespacedName) boundary.Resolution {
 // placeOf returns where the twin of a source is or belongs. One that no rule takes, though several select it, keeps the
 // twin that it has.
 func (e *epoch) placeOf(source *unstructured.Unstructured) (place types.NamespacedName, ok bool) {
-	twins := e.twins.ByIndex(types.NamespacedName{Namespace: source.GetNamespace(), Name: source.GetName()})
+	twins := e.twins.Named(types.NamespacedName{Namespace: source.GetNamespace(), Name: source.GetName()})
 	place, ok = boundary.Belongs(e.Rules, source, e.Extent().Naming, stampedRule(twins))
 	if !ok && len(twins) == 1 {
-		return types.NamespacedName{Namespace: twins[0].GetNamespace(), Name: twins[0].GetName()}, true
+		return twins[0].Key(), true
 	}
 	return place, ok
 }
@@ -119,9 +119,9 @@ func (e *epoch) sourceMoved(c store.Change) {
 		return
 	}
 	var places [2]types.NamespacedName
-	for i, source := range []*unstructured.Unstructured{c.Old, c.New} {
-		if source != nil {
-			places[i], _ = e.placeOf(source)
+	for i, source := range []store.Item{c.Old, c.New} {
+		if source.Exists() {
+			places[i], _ = e.placeOf(source.Object())
 		}
 	}
 	if places[0] != places[1] {

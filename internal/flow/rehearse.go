@@ -105,7 +105,7 @@ func (r *rehearsal) decide() (boundary.Input, boundary.Decision) {
 	switch {
 	case r.source != nil:
 		in.Source = r.source
-	case in.Source == nil && len(r.e.twins.ByIndex(r.Key)) == 0:
+	case in.Source == nil && len(r.e.twins.Named(r.Key)) == 0:
 		in.Source = r.skipped[r.Key] // a run does not know of it; why it does not is asked for
 	}
 	return in, boundary.Decide(in)

@@ -145,7 +145,7 @@ func (f *Flow) holdsTwin(source types.NamespacedName) (holds, known bool) {
 	if e == nil {
 		return false, !starting
 	}
-	return len(e.twins.ByIndex(source)) > 0, e.twinsKnown(source.Namespace) || e.twinsFail()
+	return len(e.twins.Named(source)) > 0, e.twinsKnown(source.Namespace) || e.twinsFail()
 }
 
 // twinsFail reports whether twins can't be listed.

@@ -15,7 +15,7 @@ func (f *Flow) HasTwin(source types.NamespacedName) (has, known bool) {
 	if e == nil || !state.Active {
 		return false, state.TwinsNotServed
 	}
-	if len(e.twins.ByIndex(source)) > 0 {
+	if len(e.twins.Named(source)) > 0 {
 		return true, true
 	}
 	targets := boundary.Targets(f.Rules, f.Extent().Naming, source.Namespace)

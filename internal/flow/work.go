@@ -9,6 +9,7 @@ import (
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
+	"isthmus.dev/isthmus/internal/store"
 )
 
 // mostSteps bounds how many actions follow each other at once for one source: an apply and a status are the usual
@@ -45,15 +46,14 @@ func (e *epoch) handle(ctx context.Context, key types.NamespacedName) {
 // places returns where there is something to settle of a source: where its twins do not belong, and then where one does.
 // The empty place is that of a source that has none, and no twin.
 func (e *epoch) places(key types.NamespacedName) (places []types.NamespacedName) {
-	source, twins := e.sources.Get(key), e.twins.ByIndex(key)
+	source, twins := e.sources.Get(key), e.twins.Named(key)
 	var place types.NamespacedName
 	belongs := false
 	if source != nil {
 		place, belongs = boundary.Belongs(e.Rules, source, e.Extent().Naming, stampedRule(twins))
 	}
 	for _, twin := range twins {
-		at := types.NamespacedName{Namespace: twin.GetNamespace(), Name: twin.GetName()}
-		if !belongs || at != place {
+		if at := twin.Key(); !belongs || at != place {
 			places = append(places, at)
 		}
 	}
@@ -64,10 +64,9 @@ func (e *epoch) places(key types.NamespacedName) (places []types.NamespacedName)
 }
 
 // stampedRule returns the rule in the stamp of one of a source's twins; empty: it has none.
-func stampedRule(twins []*unstructured.Unstructured) string {
+func stampedRule(twins []store.Item) string {
 	for _, twin := range twins {
-		stamp, _ := boundary.ReadStamp(twin)
-		return stamp.Rule
+		return twin.Label()
 	}
 	return ""
 }
@@ -133,7 +132,7 @@ func (e *epoch) twinAt(place types.NamespacedName) *unstructured.Unstructured {
 // input puts together what a decision depends on.
 func (e *epoch) input(key types.NamespacedName, twin *unstructured.Unstructured, place types.NamespacedName) boundary.Input {
 	x := e.Extent() // before the guard, which holds what changes with it
-	source, twins := e.sources.Get(key), e.twins.ByIndex(key)
+	source, twins := e.sources.Get(key), e.twins.Named(key)
 	st := e.states.get(key)
 	in := boundary.Input{
 		Identity: e.Identity, Rules: e.Rules, Removed: e.Options.Removed, Waiting: e.Options.Waiting, Naming: x.Naming, Withdrawn: x.withdrawn(e.Direction, key, place), Unready: x.Unready[key.Namespace],

@@ -69,14 +69,18 @@ func (g *Gap) Fill(list []*unstructured.Unstructured) {
 	if s.options.Listing != nil {
 		s.options.Listing()
 	}
+	arrived := make([]*arrival, 0, len(list))
+	for _, u := range list {
+		arrived = append(arrived, s.receive(u))
+	}
 	var changes []Change
 	s.mu.Lock()
 	if s.gaps[g.namespace] == g {
-		for _, u := range list {
-			if at, gone := g.gone[keyOf(u)]; gone && newer(at, u.GetResourceVersion()) {
+		for _, in := range arrived {
+			if at, gone := g.gone[in.key]; gone && newer(at, in.version) {
 				continue
 			}
-			if change, changed := s.set(u); changed {
+			if change, changed := s.set(in); changed {
 				changes = append(changes, change)
 			}
 		}
@@ -93,9 +97,7 @@ func (g *Gap) Fill(list []*unstructured.Unstructured) {
 func (s *Store) Drop(scope string) {
 	s.mu.Lock()
 	delete(s.feeds, scope)
-	changes := s.forget(func(key types.NamespacedName, _ *unstructured.Unstructured) bool {
-		return scope == "" || key.Namespace == scope
-	})
+	changes := s.forget(func(r *record) bool { return scope == "" || r.key.Namespace == scope })
 	s.mu.Unlock()
 	s.tell(changes)
 }
@@ -103,19 +105,19 @@ func (s *Store) Drop(scope string) {
 // Sift forgets the objects of namespaces that Options.Keep does not admit any more.
 func (s *Store) Sift(namespaces map[string]bool) {
 	s.mu.Lock()
-	changes := s.forget(func(key types.NamespacedName, obj *unstructured.Unstructured) bool {
-		return namespaces[key.Namespace] && s.options.Keep != nil && !s.options.Keep(obj)
+	changes := s.forget(func(r *record) bool {
+		return namespaces[r.key.Namespace] && s.options.Keep != nil && !s.options.Keep(s.decode(r))
 	})
 	s.mu.Unlock()
 	s.tell(changes)
 }
 
-// forget drops the objects that match, and returns what changed. The caller holds the lock.
-func (s *Store) forget(match func(types.NamespacedName, *unstructured.Unstructured) bool) (changes []Change) {
-	for key, obj := range s.objects {
-		if match(key, obj) {
-			changes = append(changes, Change{Key: key, Old: obj})
-			s.drop(key)
+// forget drops the records that match, and returns what changed. The caller holds the lock.
+func (s *Store) forget(match func(*record) bool) (changes []Change) {
+	for key, r := range s.records {
+		if match(r) {
+			changes = append(changes, Change{Key: key, Old: s.item(r)})
+			s.drop(r)
 		}
 	}
 	return changes

@@ -42,11 +42,11 @@ func (r *recorder) options() Options {
 }
 
 func (r *recorder) changed(c Change) {
-	version := func(o *unstructured.Unstructured) string {
-		if o == nil {
+	version := func(i Item) string {
+		if !i.Exists() {
 			return "-"
 		}
-		return o.GetResourceVersion()
+		return i.ResourceVersion()
 	}
 	r.lines = append(r.lines, fmt.Sprintf("%s %s→%s live=%t", c.Key, version(c.Old), version(c.New), c.Live))
 }
@@ -163,8 +163,8 @@ func TestOnlyUnstructured(t *testing.T) {
 // Whatever comes in which order, the store ends with what the server has, and its index with it.
 func TestConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := New(Options{Index: func(o *unstructured.Unstructured) (types.NamespacedName, bool) {
-			return key("owner", o.GetLabels()["owner"]), o.GetLabels()["owner"] != ""
+		s := New(Options{Index: func(o *unstructured.Unstructured) (types.NamespacedName, string, bool) {
+			return key("owner", o.GetLabels()["owner"]), "a label", o.GetLabels()["owner"] != ""
 		}})
 		f := s.Feed("")
 		if err := f.Replace(nil, "1"); err != nil {
@@ -226,7 +226,7 @@ func TestConverges(t *testing.T) {
 			t.Fatalf("%d objects, want %v", s.Len(), slices.Collect(maps.Keys(server)))
 		}
 		for _, owner := range []string{"p", "q"} {
-			if n := len(s.ByIndex(key("owner", owner))); n != owned[owner] {
+			if n := len(s.Named(key("owner", owner))); n != owned[owner] {
 				t.Fatalf("%d objects of %s, want %d", n, owner, owned[owner])
 			}
 		}

@@ -1,0 +1,139 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// values draws what an object may hold: what a JSON decoder makes.
+func values(depth int) *rapid.Generator[any] {
+	scalars := []*rapid.Generator[any]{
+		rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.Int64().AsAny(), rapid.String().AsAny(),
+		rapid.Float64Range(-1e300, 1e300).AsAny(), rapid.SampledFrom([]any{int64(1), 1.0, "", "true", []any{}, map[string]any{}}),
+	}
+	if depth > 0 {
+		scalars = append(scalars,
+			rapid.SliceOfN(values(depth-1), 0, 4).AsAny(),
+			rapid.MapOfN(rapid.String(), values(depth-1), 0, 4).AsAny())
+	}
+	return rapid.OneOf(scalars...)
+}
+
+// What comes out of a store is what went in, with and without a dictionary, to the type of each number.
+func TestObjectsComeBackAsTheyWent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := New(Options{})
+		f := s.Feed("")
+		if rapid.Bool().Draw(t, "dictionary") {
+			for i := range dictionaryAfter {
+				source, _ := widgets(i)
+				if err := f.Add(source); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		want := object("a", "x", "7")
+		want.SetUID(types.UID(rapid.SampledFrom([]string{"", "odd", strings.Repeat("long", 60)}).Draw(t, "uid")))
+		for _, field := range []string{"spec", "status", "data"} {
+			want.Object[field] = values(3).Draw(t, field)
+		}
+		if err := f.Replace([]any{want.DeepCopy()}, "9"); err != nil {
+			t.Fatal(err)
+		}
+		have := s.Get(key("a", "x"))
+		if diff := cmp.Diff(want.Object, have.Object); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+		item := s.Item(key("a", "x"))
+		if item.UID() != want.GetUID() || item.ResourceVersion() != "7" || item.Deleting() {
+			t.Fatalf("%q %q %t", item.UID(), item.ResourceVersion(), item.Deleting())
+		}
+	})
+}
+
+// Thousands of objects, more than are kept decoded, are each told apart.
+func TestManyObjects(t *testing.T) {
+	s := New(Options{})
+	f := s.Feed("")
+	var list []any
+	want := map[types.NamespacedName]*unstructured.Unstructured{}
+	for i := range 1000 {
+		source, twin := widgets(i)
+		for _, o := range []*unstructured.Unstructured{source, twin} {
+			want[keyOf(o)] = o.DeepCopy()
+			list = append(list, o)
+		}
+	}
+	must(t, f.Replace(list, "90000"))
+	if s.dictionary.made.Load() == nil {
+		t.Error("no dictionary was made")
+	}
+	for k, o := range want {
+		if diff := cmp.Diff(o.Object, s.Get(k).Object); diff != "" {
+			t.Fatalf("%s: -want +got:\n%s", k, diff)
+		}
+	}
+	if s.Get(key("team-1", "nobody")) != nil || s.Item(key("team-1", "nobody")).Exists() {
+		t.Error("there is what nobody brought")
+	}
+}
+
+// What is known of an object without decoding it is told as it came.
+func TestItems(t *testing.T) {
+	s := New(Options{Index: func(o *unstructured.Unstructured) (types.NamespacedName, string, bool) {
+		owner := o.GetLabels()["owner"]
+		return key("owner", owner), "label of " + owner, owner != ""
+	}})
+	f := s.Feed("")
+	o := object("a", "x", "7")
+	o.SetUID("one")
+	o.SetLabels(map[string]string{"owner": "p"})
+	must(t, unstructured.SetNestedField(o.Object, "2026-01-01T00:00:00Z", "metadata", "deletionTimestamp"))
+	must(t, f.Add(o))
+	must(t, f.Add(object("a", "y", "8")))
+	item := s.Item(key("a", "x"))
+	name, ok := item.Second()
+	got := fmt.Sprintln(item.Key(), item.UID(), item.ResourceVersion(), item.Deleting(), name, ok, item.Label())
+	if want := "a/x one 7 true owner/p true label of p\n"; got != want {
+		t.Errorf("%sexpected %s", got, want)
+	}
+	if name, ok := s.Item(key("a", "y")).Second(); ok || s.Item(key("a", "y")).Label() != "" {
+		t.Errorf("an object without a second name has %s", name)
+	}
+	if named := s.Named(key("owner", "p")); len(named) != 1 || named[0].Object().GetName() != "x" {
+		t.Errorf("found by the second name: %v", named)
+	}
+	if (Item{}).Object() != nil || (Item{}).Exists() {
+		t.Error("no item stands for an object")
+	}
+}
+
+// What is kept decoded is bounded by number and by size.
+func TestRecentIsBounded(t *testing.T) {
+	s := New(Options{})
+	f := s.Feed("")
+	for i := range 3 * recentMost {
+		source, _ := widgets(i)
+		must(t, f.Add(source))
+	}
+	if n := len(s.recent.kept); n != recentMost {
+		t.Errorf("%d objects are kept decoded", n)
+	}
+	large := object("a", "large", "90000")
+	large.Object["data"] = strings.Repeat("x", 2*recentBytes)
+	small := object("a", "small", "90001")
+	must(t, f.Add(large))
+	must(t, f.Add(small))
+	if s.recent.bytes > recentBytes {
+		t.Errorf("%d bytes are kept", s.recent.bytes)
+	}
+	if s.Get(key("a", "large")).Object["data"] != large.Object["data"] {
+		t.Error("a large object is not what it was")
+	}
+}
