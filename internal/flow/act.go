@@ -19,7 +19,8 @@ import (
 
 const levelTrace = observe.LevelTrace
 
-// act carries out a decision. again: decide once more at once.
+// act carries out a decision. again: decide once more at once. After a write of which the watch has told already, that
+// has queued the source.
 func (e *epoch) act(ctx context.Context, in boundary.Input, d boundary.Decision) (again bool) {
 	if d.Rule != nil {
 		e.states.with(in.Key, func(s *state) { s.rule = d.Rule.Name })
@@ -112,10 +113,10 @@ func (e *epoch) create(ctx context.Context, in boundary.Input, d boundary.Decisi
 	}
 	e.guard.created(twin.GetUID())
 	e.Siblings.twinChanged(e.Flow, in.Key, changes)
-	e.written(in, d, twin, observe.OperationCreate, boundary.ReasonCreated, "Created")
+	told := e.written(in, d, twin, observe.OperationCreate, boundary.ReasonCreated, "Created")
 	e.twinMoved(in.Key) // of what the answer told, no event tells
 	e.remember(ctx, d.Rule, in.Source)
-	return true
+	return !told
 }
 
 // apply brings a twin up to date, after handing over what is the target side's now.
@@ -132,8 +133,7 @@ func (e *epoch) apply(ctx context.Context, in boundary.Input, d boundary.Decisio
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpUpdate, err)
 	}
-	e.written(in, d, twin, observe.OperationUpdate, boundary.ReasonUpdated, "Updated")
-	return true
+	return !e.written(in, d, twin, observe.OperationUpdate, boundary.ReasonUpdated, "Updated")
 }
 
 // removeFields takes out of a twin what others added (O4).
@@ -142,10 +142,10 @@ func (e *epoch) removeFields(ctx context.Context, in boundary.Input, d boundary.
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpPatch, err)
 	}
-	e.twinWritten(in, d, twin, observe.OperationUpdate)
+	told := e.twinWritten(in, d, twin, observe.OperationUpdate)
 	e.log.Debug("Took out what others added", "source", in.Key, "twin", in.Place, "rule", d.Rule.Name, "reasons", d.Reasons)
 	e.tell(in, d.Events...)
-	return true
+	return !told
 }
 
 func (e *epoch) patchTwin(ctx context.Context, place types.NamespacedName, body map[string]any, manager string, force bool) (*unstructured.Unstructured, error) {
@@ -183,20 +183,21 @@ func (e *epoch) deleteTwin(ctx context.Context, place types.NamespacedName, d bo
 		})
 }
 
-// written takes in a twin that was just written.
-func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *unstructured.Unstructured, operation string, reason boundary.Reason, verb string) {
-	e.twinWritten(in, d, twin, operation)
+// written takes in a twin that was just written. told: the watch has told of it.
+func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *unstructured.Unstructured, operation string, reason boundary.Reason, verb string) (told bool) {
+	told = e.twinWritten(in, d, twin, operation)
 	e.states.with(in.Key, func(s *state) { s.memory.Wrote = d.Hash })
 	e.tellUndeclared(in, d)
 	e.rememberAbsent(in, d, true)
 	e.log.Debug(verb+" the twin", "source", in.Key, "twin", in.Place, "rule", d.Rule.Name, "reasons", d.Reasons)
 	e.tell(in, d.Events...)
 	e.tell(in, boundary.Event{Reason: reason, Message: fmt.Sprintf("%s %s %s on the %s cluster", verb, e.Kind.Kind, boundary.FormatName(in.Place), e.to.Role())})
+	return told
 }
 
-// twinWritten takes in the answer to a write of any kind to a twin.
-func (e *epoch) twinWritten(in boundary.Input, d boundary.Decision, twin *unstructured.Unstructured, operation string) {
-	e.twins.Put(twin)
+// twinWritten takes in the answer to a write of any kind to a twin. told: the watch has told of it.
+func (e *epoch) twinWritten(in boundary.Input, d boundary.Decision, twin *unstructured.Unstructured, operation string) (told bool) {
+	told = e.twins.Put(twin)
 	e.metrics.Operation(operation, observe.StatusSuccess)
 	e.queue.Forget(in.Key)
 	now := time.Now()
@@ -211,6 +212,7 @@ func (e *epoch) twinWritten(in boundary.Input, d boundary.Decision, twin *unstru
 		s.memory.TwinFight, s.memory.TakenOut = d.TwinFight, d.TakenOut
 		s.deleted = ""
 	})
+	return told
 }
 
 // delete deletes a twin.
@@ -251,10 +253,10 @@ func (e *epoch) writeStatus(ctx context.Context, in boundary.Input, d boundary.D
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpPatch, err)
 	}
-	e.sources.Put(source)
+	told := e.sources.Put(source)
 	e.statusWritten(in, d, source)
 	e.log.Debug("Returned the status", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
-	return true
+	return !told
 }
 
 // mirrorStatus writes the source's status to its mirror (M2).
@@ -263,10 +265,10 @@ func (e *epoch) mirrorStatus(ctx context.Context, in boundary.Input, d boundary.
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpPatch, err)
 	}
-	e.twins.Put(mirror)
+	told := e.twins.Put(mirror)
 	e.statusWritten(in, d, mirror)
 	e.log.Debug("Mirrored the status", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
-	return true
+	return !told
 }
 
 // statusWritten takes in that a status was written.

@@ -240,8 +240,12 @@ func (e *epoch) deselected(source store.Item) bool {
 	return e.Identity.Holds(o, e.Remote) && !boundary.Keeps(e.Rules, o, e.Extent().Naming)
 }
 
-// sourceChanged takes in a change of a source.
+// sourceChanged takes in a change of a source. An echo of what we wrote brings nothing to decide: that was decided on
+// once more when the answer came.
 func (e *epoch) sourceChanged(c store.Change) {
+	if c.Echo && !c.New.Deleting() {
+		return
+	}
 	e.states.with(c.Key, func(s *state) {
 		if c.Live && c.Old.Exists() && (!c.New.Exists() || c.New.UID() != c.Old.UID() || e.deselected(c.New) && !e.deselected(c.Old)) {
 			s.gone, s.goneAt = c.Old.UID(), time.Now()
@@ -260,8 +264,15 @@ func (e *epoch) sourceChanged(c store.Change) {
 	e.sourceMoved(c)
 }
 
-// twinChanged takes in a change of a twin.
+// twinChanged takes in a change of a twin. An echo of what we wrote is news only for other sources, that wait for its
+// place.
 func (e *epoch) twinChanged(c store.Change) {
+	if c.Echo && !c.New.Deleting() {
+		for _, key := range e.waiting.at(c.Key) {
+			e.queue.add(key, laneOf(c))
+		}
+		return
+	}
 	keys := map[types.NamespacedName]bool{}
 	for _, twin := range []store.Item{c.Old, c.New} {
 		if !twin.Exists() {

@@ -164,8 +164,7 @@ func (e *epoch) setFinalizers(ctx context.Context, in boundary.Input, d boundary
 	if gone(source) {
 		return false // the watch tells
 	}
-	e.sources.Put(source)
-	return true
+	return !e.sources.Put(source)
 }
 
 // gone reports whether what a server answered about an object is its last state: it was being deleted, and nothing held it.

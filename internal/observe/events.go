@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	recordutil "k8s.io/client-go/tools/record/util"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/lru"
 )
 
@@ -25,6 +26,10 @@ const (
 	eventTries   = 10
 	eventMessage = 1024 // bytes, as the API server admits
 	eventFlush   = 1500 * time.Millisecond
+	// Good news, beyond so many at once, is told so often a second only: each is a write to the API server, which in a first
+	// sync of thousands of objects has better things to do.
+	goodNewsBurst = 300
+	goodNewsRate  = 10
 )
 
 // Component is who Events are from.
@@ -40,6 +45,7 @@ type Events struct {
 	wait      time.Duration // before a second try
 
 	queue chan *corev1.Event
+	good  flowcontrol.PassiveRateLimiter // for Events that are no warnings
 	stop  context.CancelFunc
 	done  chan struct{}
 
@@ -68,7 +74,7 @@ func newEvents(client kubernetes.Interface, component string, enabled bool, now 
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Events{
 		client: client, component: component, now: now, wait: wait, muted: !enabled,
-		queue: make(chan *corev1.Event, eventQueue), stop: cancel, done: make(chan struct{}),
+		queue: make(chan *corev1.Event, eventQueue), good: flowcontrol.NewTokenBucketPassiveRateLimiter(goodNewsRate, goodNewsBurst), stop: cancel, done: make(chan struct{}),
 		last: lru.New(eventObjects), log: slog.New(slog.DiscardHandler),
 	}
 	go e.run(ctx)
@@ -93,7 +99,8 @@ func (e *Events) Enable(enabled bool) {
 }
 
 // Emit tells an Event of obj, of eventType corev1.EventTypeNormal or corev1.EventTypeWarning, unless it is the one that
-// was told of obj last and that is less than half an hour ago. Of obj only the reference is kept.
+// was told of obj last and that is less than half an hour ago. Of obj only the reference is kept. Of many Events that are
+// no warnings not all are told.
 func (e *Events) Emit(obj *unstructured.Unstructured, eventType, reason, message string) {
 	if e == nil || obj == nil {
 		return
@@ -125,6 +132,9 @@ func (e *Events) EmitRef(ref corev1.ObjectReference, eventType, reason, message 
 		if last.kind == next.kind && last.reason == next.reason && last.message == next.message && now.Sub(last.at) < eventRepeat {
 			return
 		}
+	}
+	if eventType == corev1.EventTypeNormal && !e.good.TryAccept() {
+		return
 	}
 	select {
 	case e.queue <- e.make(ref, eventType, reason, message, now):

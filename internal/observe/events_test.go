@@ -118,12 +118,30 @@ func TestEventsDoNotBlock(t *testing.T) {
 	e := newEvents(client, "isthmus", true, time.Now, time.Millisecond)
 	e.LogTo(NewLogger(log, LevelWarn, false))
 	for i := range 3 * eventQueue {
-		e.Emit(source("ConfigMap", "default", "x", fmt.Sprint(i)), corev1.EventTypeNormal, "Created", "created")
+		e.Emit(source("ConfigMap", "default", "x", fmt.Sprint(i)), corev1.EventTypeWarning, "CreateFailed", "refused")
 	}
 	e.stop() // a flush would only wait
 	e.Shutdown()
 	if n := strings.Count(log.String(), "Events are dropped"); n != 1 {
 		t.Errorf("told %d times", n)
+	}
+}
+
+// Warnings are told however many Events of success there are, and of those a good many.
+func TestEventsOfSuccessGiveWayToWarnings(t *testing.T) {
+	e := newEvents(nil, "isthmus", true, time.Now, time.Millisecond)
+	e.stop()
+	for i := range 10 * eventQueue {
+		e.Emit(source("ConfigMap", "default", "x", fmt.Sprint(i)), corev1.EventTypeNormal, "Created", "created")
+	}
+	<-e.done // with the first
+	if n := len(e.queue); n < goodNewsBurst/2 || n > eventQueue-2 {
+		t.Errorf("%d Events of success wait", n)
+	}
+	before := len(e.queue)
+	e.Emit(source("ConfigMap", "default", "x", "w"), corev1.EventTypeWarning, "CreateFailed", "refused")
+	if n := len(e.queue); n != before+1 {
+		t.Errorf("%d Events wait after a warning, before it %d", n, before)
 	}
 }
 

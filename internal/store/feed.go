@@ -69,7 +69,7 @@ func (f *Feed) event(obj any, deleted bool) error {
 	} else if change, changed = s.set(in); !changed {
 		// The object itself is known from an answer, but nobody was told of it yet.
 		if have := s.records[in.key]; have != nil && have.version() == in.version {
-			change, changed = Change{Key: have.key, Old: s.item(have), New: s.item(have)}, true
+			change, changed = Change{Key: have.key, Old: s.item(have), New: s.item(have), Echo: true}, true
 		}
 	}
 	s.mu.Unlock()

@@ -16,6 +16,8 @@ type Change struct {
 	Old, New Item
 	// Live changes came by a watch event; the others were found by comparing with a list.
 	Live bool
+	// Echo: the object as it is now was known already, from an answer that Put took in. Old and New are the same.
+	Echo bool
 }
 
 // Options say what a Store keeps and whom it tells. All functions are optional; they must not call the Store back,
@@ -150,16 +152,18 @@ func (s *Store) AllSynced() bool {
 }
 
 // Put takes in the answer to a write of our own, so that the next decision knows it before the watch tells. What the
-// watch has told already, or something newer, is left.
-func (s *Store) Put(obj *unstructured.Unstructured) {
+// watch has told already, or something newer, is left; told reports that it has.
+func (s *Store) Put(obj *unstructured.Unstructured) (told bool) {
 	in := s.receive(obj)
 	s.mu.Lock()
-	feed := s.feedOf(in.key.Namespace)
-	if feed != nil && newer(in.version, feed.seen) {
-		s.set(in)
+	if feed := s.feedOf(in.key.Namespace); feed != nil {
+		if told = !newer(in.version, feed.seen); !told {
+			s.set(in)
+		}
 	}
 	s.mu.Unlock()
 	s.remember(in)
+	return told
 }
 
 // feedOf returns the feed that brings the objects of a namespace. The caller holds the lock.
