@@ -107,11 +107,12 @@ func (e *epoch) create(ctx context.Context, in boundary.Input, d boundary.Decisi
 			return false
 		}
 	}
+	answered := e.guard.creating(in.Key, in.Place)
 	twin, err := e.patchTwin(ctx, in.Place, d.Body, boundary.FieldManager, true)
+	answered(twin, err)
 	if err != nil {
 		return e.failed(ctx, in, d, boundary.OpCreate, err)
 	}
-	e.guard.created(twin.GetUID())
 	e.Siblings.twinChanged(e.Flow, in.Key, changes)
 	told := e.written(in, d, twin, observe.OperationCreate, boundary.ReasonCreated, "Created")
 	e.twinMoved(in.Key) // of what the answer told, no event tells

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -36,8 +35,7 @@ type guard struct {
 	current boundary.Guard
 	allowed bool
 	told    bool // deletes are paused, and that was said
-	// fresh are twins that were created while deletes were held: they are no reason to take the deletes for few.
-	fresh map[types.UID]bool
+	fresh   fresh
 	// doomed are the places of the twins that were to go for a reason that was inferred, when they were looked at last.
 	doomed map[types.NamespacedName]bool
 	// held are the sources of which a delete is held.
@@ -68,19 +66,6 @@ func (g *guard) holds(source types.NamespacedName) bool {
 	return true
 }
 
-// created takes in that a twin was created.
-func (g *guard) created(uid types.UID) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.current.Paused {
-		return
-	}
-	if g.fresh == nil {
-		g.fresh = map[types.UID]bool{}
-	}
-	g.fresh[uid] = true
-}
-
 // suspend holds inferred deletes until what changes now has been looked at.
 func (g *guard) suspend() {
 	g.mu.Lock()
@@ -107,13 +92,13 @@ func (g *guard) recount() {
 		return
 	}
 	g.mu.Lock()
-	due, turn, before, fresh := g.due, g.turn, g.doomed, maps.Clone(g.fresh)
+	due, turn, before := g.due, g.turn, g.doomed
 	g.due = affected{}
 	g.mu.Unlock()
 	ours, doomed := 0, map[types.NamespacedName]bool{}
 	var look []store.Item
 	e.twins.EachIndexed(func(source types.NamespacedName, twin store.Item) {
-		if len(fresh) > 0 && fresh[twin.UID()] {
+		if g.isFresh(source, twin) {
 			return
 		}
 		ours++
@@ -142,7 +127,7 @@ func (g *guard) recount() {
 	g.told = now
 	released := g.held
 	if !now {
-		g.fresh, g.held = nil, nil
+		g.fresh.made, g.held = nil, nil
 	}
 	g.mu.Unlock()
 	if tell {
