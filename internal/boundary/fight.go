@@ -36,6 +36,11 @@ type Fight struct {
 // Resting reports whether put-backs are spaced out.
 func (f *Fight) Resting() bool { return f != nil && !f.Since.IsZero() }
 
+// Over reports whether a fight that does not rest is as good as none: nobody undid a write for long enough.
+func (f *Fight) Over(now time.Time) bool {
+	return f == nil || !f.Resting() && now.Sub(f.Last) >= fightQuiet
+}
+
 // next returns the earliest time of a next write; zero: at once. putBack: it answers another writer.
 func (f *Fight) next(putBack bool, now time.Time) time.Time {
 	switch {

@@ -194,3 +194,35 @@ func TestO6_WritesOfAFightAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A fight that is over is as good as none, whatever comes next.
+func TestO6_AFightThatIsOver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seconds := func(name string, most int) time.Duration {
+			return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Second
+		}
+		f := &Fight{Writes: rapid.IntRange(1, fightWrites).Draw(t, "writes"), Last: noon}
+		if rapid.IntRange(0, 3).Draw(t, "rests") == 0 {
+			f.Since = noon
+		}
+		now := noon.Add(seconds("later", 90))
+		if !f.Over(now) {
+			return
+		}
+		putBack := rapid.Bool().Draw(t, "put back")
+		now = now.Add(seconds("and later", 90))
+		none := (*Fight)(nil)
+		if f.next(putBack, now) != none.next(putBack, now) {
+			t.Fatal("a write has to wait")
+		}
+		if stands, again := f.stands(now); stands != nil || !again.IsZero() {
+			t.Fatalf("it still stands: %+v", stands)
+		}
+		if after := f.wrote(true, now); after.Writes != none.wrote(true, now).Writes || after.Last != now {
+			t.Fatalf("after a put-back: %+v", after)
+		}
+		if after := f.wrote(false, now); !after.Over(now) {
+			t.Fatalf("after a write: %+v", after)
+		}
+	})
+}

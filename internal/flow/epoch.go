@@ -102,7 +102,7 @@ func (f *Flow) runEpoch(ctx context.Context, p *plan) (done bool, err error) {
 func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *plan) *epoch {
 	e := &epoch{
 		Flow: f, plan: p, states: newStates(f.changed), end: end, ctx: ctx,
-		queue: newQueue(f.name, f.workers()), wound: map[string]bool{}, undeclared: map[string]bool{},
+		queue: newQueue(f.workers()), wound: map[string]bool{}, undeclared: map[string]bool{},
 		from: newSide(f.From), to: newSide(f.To),
 	}
 	e.confirm = newConfirmer(e)
@@ -118,16 +118,19 @@ func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *pla
 		Listed:  e.sourcesListed,
 	})
 	e.twins = store.New(store.Options{
-		Index: func(o *unstructured.Unstructured) (source types.NamespacedName, rule string, ours bool) {
-			source, ours = f.Identity.SourceOf(o)
-			stamp, _ := boundary.ReadStamp(o)
-			return source, stamp.Rule, ours
-		},
+		Index:   f.indexTwin,
 		Listing: e.guard.suspend,
 		Changed: e.twinChanged,
 		Listed:  e.twinsListed,
 	})
 	return e
+}
+
+// indexTwin returns whose twin an object is, and by which rule; ours is false for what is no twin of ours.
+func (f *Flow) indexTwin(o *unstructured.Unstructured) (source types.NamespacedName, rule string, ours bool) {
+	source, ours = f.Identity.SourceOf(o)
+	stamp, _ := boundary.ReadStamp(o)
+	return source, stamp.Rule, ours
 }
 
 // workers is the most that any of the rules asks for.
@@ -246,20 +249,22 @@ func (e *epoch) sourceChanged(c store.Change) {
 	if c.Echo && !c.New.Deleting() {
 		return
 	}
-	e.states.with(c.Key, func(s *state) {
-		if c.Live && c.Old.Exists() && (!c.New.Exists() || c.New.UID() != c.Old.UID() || e.deselected(c.New) && !e.deselected(c.Old)) {
-			s.gone, s.goneAt = c.Old.UID(), time.Now()
-		}
-		if c.New.Exists() && c.New.Deleting() && s.goneAt.IsZero() {
-			s.goneAt = time.Now()
-		}
-		if c.Live && c.New.Exists() && (!c.Old.Exists() || c.New.UID() != c.Old.UID()) {
-			s.came = c.New.UID()
-		}
-		if c.Live && s.changed.IsZero() {
-			s.changed = time.Now()
-		}
-	})
+	if going := c.New.Exists() && c.New.Deleting(); c.Live || going {
+		e.states.with(c.Key, func(s *state) {
+			if c.Live && c.Old.Exists() && (!c.New.Exists() || c.New.UID() != c.Old.UID() || e.deselected(c.New) && !e.deselected(c.Old)) {
+				s.gone, s.goneAt = c.Old.UID(), time.Now()
+			}
+			if going && s.goneAt.IsZero() {
+				s.goneAt = time.Now()
+			}
+			if c.Live && c.New.Exists() && (!c.Old.Exists() || c.New.UID() != c.Old.UID()) {
+				s.came = c.New.UID()
+			}
+			if c.Live && s.changed.IsZero() {
+				s.changed = time.Now()
+			}
+		})
+	}
 	e.queue.add(c.Key, laneOf(c))
 	e.sourceMoved(c)
 }

@@ -22,14 +22,14 @@ import (
 // counted is a flow of widgets whose objects are brought by hand.
 type counted struct {
 	*epoch
-	t               *testing.T
+	t               testing.TB
 	naming          boundary.Naming
 	source, twin    *store.Feed
 	resourceVersion int
 }
 
 // newCounted makes one that carries namespace shop into a remote namespace.
-func newCounted(t *testing.T, into string) *counted {
+func newCounted(t testing.TB, into string) *counted {
 	kind := schema.GroupVersionKind{Group: "example.io", Version: "v1", Kind: "Widget"}
 	rule := &boundary.Rule{Name: "widgets", Kind: kind, Direction: boundary.ToRemote, Policy: boundary.PolicyAll, Selector: labels.Everything(), Workers: 1}
 	f := &Flow{name: "widget", log: slog.New(slog.NewTextHandler(io.Discard, nil)), Options: Options{

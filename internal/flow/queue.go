@@ -10,6 +10,9 @@ import (
 // resyncShare lets one resync through after this many new changes in a row, so that neither starves.
 const resyncShare = 8
 
+// resyncRoom is how many resyncs at least the workqueue holds at once; more wait in a backlog.
+const resyncRoom = 64
+
 // lane says how soon a key is wanted.
 type lane int
 
@@ -116,6 +119,13 @@ func (q *fairQueue) Len() int {
 	return q.sizes[changes] + min(q.sizes[resyncs], q.resyncing-q.busy)
 }
 
+// hasRoom reports whether another resync may be queued at once.
+func (q *fairQueue) hasRoom() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.sizes[resyncs] < max(resyncRoom, 2*q.resyncing)
+}
+
 // done takes back a key that was handed out.
 func (q *fairQueue) done(key types.NamespacedName) {
 	q.mu.Lock()
@@ -189,23 +199,30 @@ func (q *fairQueue) pop(t *turns) (types.NamespacedName, bool) {
 // queue is a workqueue of sources, ordered by a fairQueue.
 type queue struct {
 	workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	fair *fairQueue
+	fair    *fairQueue
+	backlog backlog
 }
 
-// newQueue makes a queue that hands out so many resyncs at once.
-func newQueue(name string, resyncing int) *queue {
+// newQueue makes a queue that hands out so many resyncs at once. It has no name, so that the library measures nothing of
+// it: that takes memory for each key, and nobody is shown it.
+func newQueue(resyncing int) *queue {
 	fair := newFairQueue(resyncing)
-	inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Name: name, Queue: fair})
-	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Name: name, Queue: inner})
+	inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Queue: fair})
+	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{Queue: inner})
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryFirst, retryMost)
 	return &queue{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: name, DelayingQueue: delaying}),
+			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{DelayingQueue: delaying}),
 		fair: fair,
 	}
 }
 
 func (q *queue) add(key types.NamespacedName, l lane) {
+	if l == resyncs && !q.fair.hasRoom() {
+		q.backlog.push(key)
+		q.refill() // room may have come meanwhile, and nobody else looks then
+		return
+	}
 	q.fair.want(key, l)
 	q.Add(key)
 }
@@ -214,4 +231,17 @@ func (q *queue) add(key types.NamespacedName, l lane) {
 func (q *queue) done(key types.NamespacedName) {
 	q.fair.done(key)
 	q.Done(key)
+	q.refill()
+}
+
+// refill moves resyncs from the backlog to where there is room.
+func (q *queue) refill() {
+	for q.fair.hasRoom() {
+		key, ok := q.backlog.pop()
+		if !ok {
+			return
+		}
+		q.fair.want(key, resyncs)
+		q.Add(key)
+	}
 }

@@ -3,6 +3,7 @@ package flow
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -120,6 +121,81 @@ func TestQueueLosesNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Every source of a flow may be asked for at once, while workers take them out: each is handed out at least once after it
+// was asked for, the namespaces take turns, and nothing is held for it afterwards.
+func TestF9_ManyResyncs(t *testing.T) {
+	q := newQueue(4)
+	defer q.ShutDown()
+	const each = 2000
+	namespaces := []string{"a", "b"}
+	var mu sync.Mutex
+	asked, seen := map[types.NamespacedName]int{}, map[types.NamespacedName]int{} // by number of the ask
+	var order []string
+	number := 0
+	ask := func(key types.NamespacedName) {
+		mu.Lock()
+		number++
+		asked[key] = number
+		mu.Unlock()
+		q.add(key, resyncs)
+	}
+	for _, namespace := range namespaces {
+		for i := range each {
+			ask(source(namespace, fmt.Sprint(i)))
+		}
+	}
+	if size := q.fair.sizes[resyncs]; size > resyncRoom {
+		t.Errorf("the workqueue holds %d", size)
+	}
+	var workers sync.WaitGroup
+	for range 5 {
+		workers.Go(func() {
+			for {
+				key, shutdown := q.Get()
+				if shutdown {
+					return
+				}
+				mu.Lock()
+				number++
+				seen[key] = number
+				order = append(order, key.Namespace)
+				mu.Unlock()
+				q.done(key)
+			}
+		})
+	}
+	for _, namespace := range namespaces {
+		for i := range each {
+			ask(source(namespace, fmt.Sprint(i)))
+			if i%100 == 0 {
+				q.add(source("b", "change"), changes)
+			}
+		}
+	}
+	deadline := time.Now().Add(time.Minute)
+	for pending := true; pending && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		mu.Lock()
+		pending = false
+		for key, when := range asked {
+			pending = pending || seen[key] < when
+		}
+		mu.Unlock()
+	}
+	q.ShutDown()
+	workers.Wait()
+	for key, when := range asked {
+		if seen[key] < when {
+			t.Fatalf("%s was asked for and is not handed out", key)
+		}
+	}
+	if first := slices.Index(order, "b"); first > 2*resyncRoom {
+		t.Errorf("a namespace comes as number %d, behind another one's backlog", first)
+	}
+	if q.backlog.waiting != nil || q.backlog.names != nil || q.backlog.order != nil {
+		t.Error("the backlog keeps its memory")
+	}
 }
 
 func TestPace(t *testing.T) {

@@ -47,9 +47,7 @@ func (f *Flow) Standings() map[string]Standing {
 	if e == nil {
 		return all
 	}
-	e.states.mu.Lock()
-	defer e.states.mu.Unlock()
-	for key, st := range e.states.m {
+	e.states.each(func(key types.NamespacedName, st *state) {
 		name := st.rule
 		if name == "" && len(f.Rules) == 1 {
 			name = f.Rules[0].Name
@@ -67,7 +65,7 @@ func (f *Flow) Standings() map[string]Standing {
 			}
 		}
 		all[name] = s
-	}
+	})
 	if none := all[""]; len(none.Objects) == 0 && none.Oldest == nil {
 		delete(all, "")
 	}

@@ -11,7 +11,7 @@ import (
 	"isthmus.dev/isthmus/internal/observe"
 )
 
-// state is what is remembered of one source between decisions. Most sources in step have none.
+// state is what is remembered of one source between decisions. That of a source at rest is kept as a still.
 type state struct {
 	memory boundary.Memory
 	// gone is the UID under which the source was last seen to go, live, and goneAt when it was seen to go or to be
@@ -88,26 +88,31 @@ func (p *pace) idle(now time.Time) bool {
 	return now.Sub(p.since) > time.Duration(p.spent)*pacedEvery
 }
 
-// states are the states of a flow's sources.
+// states are the states of a flow's sources. Most sources are at rest most of the time, so theirs are kept small.
 type states struct {
 	mu     sync.Mutex
-	m      map[types.NamespacedName]*state
+	awake  map[types.NamespacedName]*state
+	still  map[types.NamespacedName]still // of those that are not awake
 	counts map[outcome]int
 	moved  func() // a source stands otherwise than before; called without the lock
 }
 
 func newStates(moved func()) *states {
-	return &states{m: map[types.NamespacedName]*state{}, counts: map[outcome]int{}, moved: moved}
+	return &states{awake: map[types.NamespacedName]*state{}, still: map[types.NamespacedName]still{}, counts: map[outcome]int{}, moved: moved}
 }
 
 // with calls do with the state of a source, which is made if need be.
 func (s *states) with(key types.NamespacedName, do func(*state)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.m[key]
+	st := s.awake[key]
 	if st == nil {
 		st = &state{}
-		s.m[key] = st
+		if packed, ok := s.still[key]; ok {
+			*st = packed.open()
+			delete(s.still, key)
+		}
+		s.awake[key] = st
 	}
 	do(st)
 }
@@ -116,10 +121,46 @@ func (s *states) with(key types.NamespacedName, do func(*state)) {
 func (s *states) get(key types.NamespacedName) state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if st := s.m[key]; st != nil {
+	if st := s.awake[key]; st != nil {
 		return *st
 	}
+	if packed, ok := s.still[key]; ok {
+		return packed.open()
+	}
 	return state{}
+}
+
+// doze makes the state of a source small, if it is at rest.
+func (s *states) doze(key types.NamespacedName, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pack(key, now)
+}
+
+// pack is doze for who holds the lock.
+func (s *states) pack(key types.NamespacedName, now time.Time) {
+	if st := s.awake[key]; st != nil {
+		if packed, ok := st.pack(now); ok {
+			s.still[key] = packed
+			delete(s.awake, key)
+		}
+	}
+}
+
+// each calls do with how every source stands: its outcome, its rule, and what changes of it wait. The state is valid
+// during the call only.
+func (s *states) each(do func(types.NamespacedName, *state)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, st := range s.awake {
+		do(key, st)
+	}
+	var st state
+	for key, packed := range s.still {
+		shared := packed.common.Value()
+		st.outcome, st.rule = shared.outcome, shared.rule
+		do(key, &st)
+	}
 }
 
 // settle records how a source stands; the empty outcome is for one that is gone.
@@ -164,7 +205,7 @@ func (s *states) contentions() map[observe.Contention]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[observe.Contention]int{}
-	for _, st := range s.m {
+	for _, st := range s.awake {
 		for _, rival := range st.memory.Rivals() {
 			out[observe.Contention{Managers: strings.Join(rival.Managers, ","), Paths: strings.Join(rival.Paths, ","), Setting: rival.Setting}]++
 		}
@@ -176,7 +217,7 @@ func (s *states) contentions() map[observe.Contention]int {
 func (s *states) forgetFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, st := range s.m {
+	for _, st := range s.awake {
 		st.memory.FaultHash, st.faults = "", 0
 		st.memory.StatusFault, st.statusFaults = "", 0
 	}
@@ -186,7 +227,7 @@ func (s *states) forgetFaults() {
 func (s *states) uncertain() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, st := range s.m {
+	for _, st := range s.awake {
 		if st.uncertain {
 			return true
 		}
@@ -194,14 +235,16 @@ func (s *states) uncertain() bool {
 	return false
 }
 
-// sweep drops the states that say nothing any more.
+// sweep drops the states that say nothing any more, and makes those small that have come to rest.
 func (s *states) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, st := range s.m {
+	for key, st := range s.awake {
 		if st.outcome == "" && st.gone == "" && st.deleted == "" && st.crossed == "" && !st.uncertain &&
 			st.memory == (boundary.Memory{}) && st.spec.idle(now) && st.status.idle(now) {
-			delete(s.m, key)
+			delete(s.awake, key)
+			continue
 		}
+		s.pack(key, now)
 	}
 }

@@ -27,6 +27,7 @@ func (e *epoch) work(ctx context.Context) {
 			leave := e.extents.enter()
 			e.handle(ctx, key)
 			leave()
+			e.states.doze(key, time.Now())
 		}
 		e.queue.done(key)
 	}
