@@ -95,7 +95,7 @@ func list(ctx context.Context, c *cluster.Cluster, r cluster.Resource, scopes []
 			return nil, err
 		}
 		for _, obj := range listed {
-			all[nameOf(obj)] = obj
+			all[nameOf(obj.Head)] = obj.Decode()
 		}
 	}
 	return all, nil

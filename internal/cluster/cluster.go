@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 // Options say which cluster to reach, and how to speak of it.
@@ -53,6 +55,7 @@ type Cluster struct {
 	transport *reloading
 	dynamic   dynamic.Interface
 	metadata  metadata.Interface
+	wire      *wire.Client
 	clientset kubernetes.Interface
 	log       *slog.Logger
 }
@@ -91,6 +94,9 @@ func (c *Cluster) makeClients() error {
 	if c.metadata, err = metadata.NewForConfigAndClient(config, client); err != nil {
 		return err
 	}
+	if c.wire, err = wire.NewClient(config, client); err != nil {
+		return err
+	}
 	c.clientset, err = kubernetes.NewForConfigAndClient(config, client)
 	return err
 }
@@ -114,6 +120,12 @@ func (c *Cluster) Close() { c.transport.current.Load().retire(true) }
 // Dynamic returns the client for objects of any kind. It answers at once with what the server said: 429 and 5xx are not
 // retried inside, so that the caller's own backoff (and Retry-After, see apierrors.SuggestsClientDelay) decides.
 func (c *Cluster) Dynamic() dynamic.Interface { return c.dynamic }
+
+// Objects returns the objects of a resource in a namespace ("": in all, or it is cluster-scoped) as the server sends them.
+// It answers as Dynamic does.
+func (c *Cluster) Objects(r schema.GroupVersionResource, namespace string) wire.Resource {
+	return c.wire.Resource(r, namespace)
+}
 
 // Metadata returns the client that transfers the metadata of objects only.
 func (c *Cluster) Metadata() metadata.Interface { return c.metadata }

@@ -6,9 +6,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
+
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 // pageSize is how many objects one request lists.
@@ -16,14 +17,14 @@ const pageSize = 500
 
 // List lists a resource in a namespace ("": in all) in pages, as one moment had it, and says which resourceVersion that
 // was.
-func (c *Cluster) List(ctx context.Context, r Resource, namespace string, o metav1.ListOptions) (objects []*unstructured.Unstructured, resourceVersion string, err error) {
-	client := c.dynamic.Resource(r.GroupVersionResource).Namespace(namespace)
+func (c *Cluster) List(ctx context.Context, r Resource, namespace string, o metav1.ListOptions) (objects []*wire.Object, resourceVersion string, err error) {
+	client := c.Objects(r.GroupVersionResource, namespace)
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) })
 	pages.PageSize = pageSize
 	list, _, err := pages.List(ctx, o)
 	if err == nil {
 		err = meta.EachListItem(list, func(item runtime.Object) error {
-			object, ok := item.(*unstructured.Unstructured)
+			object, ok := item.(*wire.Object)
 			if !ok {
 				return fmt.Errorf("the list holds a %T", item)
 			}

@@ -8,13 +8,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/observe"
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 const levelTrace = observe.LevelTrace
@@ -128,7 +128,7 @@ func (e *epoch) apply(ctx context.Context, in boundary.Input, d boundary.Decisio
 		if err != nil {
 			return e.failed(ctx, in, d, boundary.OpUpdate, err)
 		}
-		body = boundary.Bind(body, handed)
+		body = boundary.Bind(body, handed.Head)
 	}
 	twin, err := e.patchTwin(ctx, in.Place, body, boundary.FieldManager, true)
 	if err != nil {
@@ -149,27 +149,27 @@ func (e *epoch) removeFields(ctx context.Context, in boundary.Input, d boundary.
 	return !told
 }
 
-func (e *epoch) patchTwin(ctx context.Context, place types.NamespacedName, body map[string]any, manager string, force bool) (*unstructured.Unstructured, error) {
+func (e *epoch) patchTwin(ctx context.Context, place types.NamespacedName, body map[string]any, manager string, force bool) (*wire.Object, error) {
 	encoded, err := boundary.Encode(body)
 	if err != nil {
 		return nil, fmt.Errorf("encode the twin %s: %w", place, err)
 	}
-	return e.to.Dynamic().Resource(e.plan.twin.GroupVersionResource).Namespace(place.Namespace).
+	return e.to.Objects(e.plan.twin.GroupVersionResource, place.Namespace).
 		Patch(ctx, place.Name, types.ApplyPatchType, encoded, metav1.PatchOptions{FieldManager: manager, Force: &force, DryRun: e.dry})
 }
 
 // jsonPatchTwin patches a twin by what must test its state.
-func (e *epoch) jsonPatchTwin(ctx context.Context, place types.NamespacedName, patch []map[string]any) (*unstructured.Unstructured, error) {
+func (e *epoch) jsonPatchTwin(ctx context.Context, place types.NamespacedName, patch []map[string]any) (*wire.Object, error) {
 	return e.jsonPatch(ctx, e.to, e.plan.twin, place, patch, boundary.FieldManager)
 }
 
 // jsonPatch patches an object, or a subresource of it.
-func (e *epoch) jsonPatch(ctx context.Context, s *side, r cluster.Resource, key types.NamespacedName, patch []map[string]any, manager string, subresource ...string) (*unstructured.Unstructured, error) {
+func (e *epoch) jsonPatch(ctx context.Context, s *side, r cluster.Resource, key types.NamespacedName, patch []map[string]any, manager string, subresource ...string) (*wire.Object, error) {
 	encoded, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("encode a patch of %s on the %s cluster: %w", key, s.Role(), err)
 	}
-	return s.Dynamic().Resource(r.GroupVersionResource).Namespace(key.Namespace).
+	return s.Objects(r.GroupVersionResource, key.Namespace).
 		Patch(ctx, key.Name, types.JSONPatchType, encoded, metav1.PatchOptions{FieldManager: manager, DryRun: e.dry}, subresource...)
 }
 
@@ -185,7 +185,7 @@ func (e *epoch) deleteTwin(ctx context.Context, place types.NamespacedName, d bo
 }
 
 // written takes in a twin that was just written. told: the watch has told of it.
-func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *unstructured.Unstructured, operation string, reason boundary.Reason, verb string) (told bool) {
+func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *wire.Object, operation string, reason boundary.Reason, verb string) (told bool) {
 	told = e.twinWritten(in, d, twin, operation)
 	e.states.with(in.Key, func(s *state) { s.memory.Wrote = d.Hash })
 	e.tellUndeclared(in, d)
@@ -197,7 +197,7 @@ func (e *epoch) written(in boundary.Input, d boundary.Decision, twin *unstructur
 }
 
 // twinWritten takes in the answer to a write of any kind to a twin. told: the watch has told of it.
-func (e *epoch) twinWritten(in boundary.Input, d boundary.Decision, twin *unstructured.Unstructured, operation string) (told bool) {
+func (e *epoch) twinWritten(in boundary.Input, d boundary.Decision, twin *wire.Object, operation string) (told bool) {
 	told = e.twins.Put(twin)
 	e.metrics.Operation(operation, observe.StatusSuccess)
 	e.queue.Forget(in.Key)
@@ -255,7 +255,7 @@ func (e *epoch) writeStatus(ctx context.Context, in boundary.Input, d boundary.D
 		return e.failed(ctx, in, d, boundary.OpPatch, err)
 	}
 	told := e.sources.Put(source)
-	e.statusWritten(in, d, source)
+	e.statusWritten(in, d, source.Field("status"))
 	e.log.Debug("Returned the status", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
 	return !told
 }
@@ -267,13 +267,13 @@ func (e *epoch) mirrorStatus(ctx context.Context, in boundary.Input, d boundary.
 		return e.failed(ctx, in, d, boundary.OpPatch, err)
 	}
 	told := e.twins.Put(mirror)
-	e.statusWritten(in, d, mirror)
+	e.statusWritten(in, d, mirror.Field("status"))
 	e.log.Debug("Mirrored the status", "source", in.Key, "twin", in.Place, "reasons", d.Reasons)
 	return !told
 }
 
 // statusWritten takes in that a status was written.
-func (e *epoch) statusWritten(in boundary.Input, d boundary.Decision, written *unstructured.Unstructured) {
+func (e *epoch) statusWritten(in boundary.Input, d boundary.Decision, written any) {
 	e.metrics.Operation(observe.OperationStatus, observe.StatusSuccess)
 	now := time.Now()
 	e.metrics.Success(now)
@@ -288,8 +288,8 @@ func (e *epoch) statusWritten(in boundary.Input, d boundary.Decision, written *u
 }
 
 // rememberStatus remembers what the server made of a status.
-func (e *epoch) rememberStatus(in boundary.Input, d boundary.Decision, written *unstructured.Unstructured) {
-	result := boundary.StatusHash(written.Object["status"])
+func (e *epoch) rememberStatus(in boundary.Input, d boundary.Decision, written any) {
+	result := boundary.StatusHash(written)
 	e.states.with(in.Key, func(s *state) {
 		s.memory.StatusFault, s.memory.StatusRetryAt = "", time.Time{}
 		s.memory.StatusWritten, s.memory.StatusResult, s.memory.StatusOf = d.StatusHash, result, d.UID
@@ -302,7 +302,7 @@ func (e *epoch) rememberStatus(in boundary.Input, d boundary.Decision, written *
 }
 
 // patchStatus replaces, or removes, the whole status of the object that has this UID.
-func (e *epoch) patchStatus(ctx context.Context, s *side, r cluster.Resource, key types.NamespacedName, uid types.UID, status any, present bool) (*unstructured.Unstructured, error) {
+func (e *epoch) patchStatus(ctx context.Context, s *side, r cluster.Resource, key types.NamespacedName, uid types.UID, status any, present bool) (*wire.Object, error) {
 	patch := []map[string]any{{"op": "test", "path": "/metadata/uid", "value": string(uid)}}
 	switch {
 	case status != nil:

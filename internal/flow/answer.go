@@ -9,14 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/observe"
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 // staleWait is how long a stale answer waits for the watch to bring the change.
@@ -263,29 +262,29 @@ func (e *epoch) lookAgain(ctx context.Context, key, place types.NamespacedName) 
 		e.log.Debug("Looking again failed", "twin", place, "reason", cluster.Reason(err), "error", err)
 		e.queue.AddRateLimited(key)
 		return false
-	case e.isTwin(found):
+	case e.isTwin(found.Head):
 		e.twins.Put(found)
 		e.twinMoved(key)
 	default:
 		e.waiting.wait(place, key)
-		e.blockers.found(e.ctx, place, found)
+		e.blockers.found(e.ctx, place, found.Decode())
 	}
 	e.states.with(key, func(s *state) { s.uncertain = false })
 	return true
 }
 
 // read reads what is at a place, live; nil: nothing.
-func (e *epoch) read(ctx context.Context, place types.NamespacedName) (*unstructured.Unstructured, error) {
+func (e *epoch) read(ctx context.Context, place types.NamespacedName) (*wire.Object, error) {
 	return readObject(ctx, e.to, e.plan.twin, place)
 }
 
 // readSource reads a source, live; nil: there is none.
-func (e *epoch) readSource(ctx context.Context, key types.NamespacedName) (*unstructured.Unstructured, error) {
+func (e *epoch) readSource(ctx context.Context, key types.NamespacedName) (*wire.Object, error) {
 	return readObject(ctx, e.from, e.plan.source, key)
 }
 
-func readObject(ctx context.Context, s *side, r cluster.Resource, key types.NamespacedName) (*unstructured.Unstructured, error) {
-	found, err := s.Dynamic().Resource(r.GroupVersionResource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+func readObject(ctx context.Context, s *side, r cluster.Resource, key types.NamespacedName) (*wire.Object, error) {
+	found, err := s.Objects(r.GroupVersionResource, key.Namespace).Get(ctx, key.Name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -1,7 +1,7 @@
 package flow
 
 import (
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
@@ -21,7 +21,7 @@ type fresh struct {
 type pair struct{ source, place types.NamespacedName }
 
 // creating takes in that a twin is about to be asked for. answered takes in the answer, before anybody else hears of it.
-func (g *guard) creating(source, place types.NamespacedName) (answered func(*unstructured.Unstructured, error)) {
+func (g *guard) creating(source, place types.NamespacedName) (answered func(twin metav1.Object, err error)) {
 	one := pair{source, place}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -29,7 +29,7 @@ func (g *guard) creating(source, place types.NamespacedName) (answered func(*uns
 		g.fresh.making = map[pair]bool{}
 	}
 	g.fresh.making[one] = true
-	return func(twin *unstructured.Unstructured, err error) {
+	return func(twin metav1.Object, err error) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		delete(g.fresh.making, one)

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +17,7 @@ import (
 
 	"isthmus.dev/isthmus/internal/boundary"
 	"isthmus.dev/isthmus/internal/store"
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 // counted is a flow of widgets whose objects are brought by hand.
@@ -78,11 +79,25 @@ func (c *counted) twinOf(source *unstructured.Unstructured, into string) *unstru
 	return twin
 }
 
+// sent returns an object as a server sends it.
+func sent(t testing.TB, o *unstructured.Unstructured) *wire.Object {
+	t.Helper()
+	object, err := wire.Of(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
 // list brings what both sides hold.
 func (c *counted) list(sources, twins []any) {
 	c.t.Helper()
 	for feed, all := range map[*store.Feed][]any{c.source: sources, c.twin: twins} {
-		if err := feed.Replace(slices.Clone(all), c.version()); err != nil {
+		came := make([]any, len(all))
+		for i, o := range all {
+			came[i] = sent(c.t, o.(*unstructured.Unstructured))
+		}
+		if err := feed.Replace(came, c.version()); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -107,12 +122,12 @@ func TestF8_TwinsThatAreMadeMeanwhileDoNotCount(t *testing.T) {
 	}
 	lost := apierrors.NewTimeoutError("the answer was lost", 1)
 	refused := apierrors.NewForbidden(schema.GroupResource{}, "w", nil)
-	create := func(i int) (twin *unstructured.Unstructured, event func(), answered func(*unstructured.Unstructured, error)) {
+	create := func(i int) (twin *unstructured.Unstructured, event func(), answered func(metav1.Object, error)) {
 		twin = fresh[i].(*unstructured.Unstructured)
 		twin.SetResourceVersion(c.version())
 		source, _ := c.Identity.SourceOf(twin)
 		return twin, func() {
-			if err := c.twin.Add(twin); err != nil {
+			if err := c.twin.Add(sent(t, twin)); err != nil {
 				t.Fatal(err)
 			}
 		}, c.guard.creating(source, nameOf(twin))
@@ -127,7 +142,7 @@ func TestF8_TwinsThatAreMadeMeanwhileDoNotCount(t *testing.T) {
 	c.expect("and now the answer", 6, 6, true)
 	twin, event, answered = create(1)
 	answered(twin, nil)
-	c.twins.Put(twin)
+	c.twins.Put(sent(t, twin))
 	c.expect("the answer came before the event", 6, 6, true)
 	event()
 	c.expect("and now the event", 6, 6, true)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,6 +16,7 @@ import (
 	"isthmus.dev/isthmus/internal/ledger"
 	"isthmus.dev/isthmus/internal/observe"
 	"isthmus.dev/isthmus/internal/store"
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 // vigil looks after the sources that are held for their twins while the flow can't run: else nobody would say why they
@@ -148,7 +150,7 @@ func (e *epoch) moreTwins(namespace string, twins []store.Item, place types.Name
 }
 
 // patchFinalizers sets the finalizers of a source in the state that was decided on.
-func (e *epoch) patchFinalizers(ctx context.Context, source *unstructured.Unstructured, d boundary.Decision) (*unstructured.Unstructured, error) {
+func (e *epoch) patchFinalizers(ctx context.Context, source *unstructured.Unstructured, d boundary.Decision) (*wire.Object, error) {
 	return e.jsonPatch(ctx, e.from, e.plan.source, nameOf(source), boundary.FinalizersPatch(source, d.Finalizers), boundary.FieldManager)
 }
 
@@ -168,8 +170,8 @@ func (e *epoch) setFinalizers(ctx context.Context, in boundary.Input, d boundary
 }
 
 // gone reports whether what a server answered about an object is its last state: it was being deleted, and nothing held it.
-func gone(obj *unstructured.Unstructured) bool {
-	return obj != nil && obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0
+func gone(obj metav1.Object) bool {
+	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0
 }
 
 // lookAfterHeld looks again at sources that are terminating while the twins' cluster can't be reached, for no event

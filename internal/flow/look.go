@@ -137,9 +137,10 @@ func (v *View) fill(ctx context.Context, s *side, r cluster.Resource, scope, sel
 	items := make([]any, len(objects))
 	for i, object := range objects {
 		items[i] = object
-		if v.skipped != nil && s == v.e.from && !boundary.Keeps(v.Rules, object, v.Extent().Naming) {
-			object.SetManagedFields(nil)
-			v.skipped[nameOf(object)] = object
+		if v.skipped != nil && s == v.e.from && !boundary.Keeps(v.Rules, object.Head, v.Extent().Naming) {
+			skipped := object.Decode()
+			skipped.SetManagedFields(nil)
+			v.skipped[nameOf(skipped)] = skipped
 		}
 	}
 	return feed.Replace(items, resourceVersion)
@@ -187,7 +188,7 @@ func (v *View) Twins() map[types.NamespacedName]types.NamespacedName {
 // ReadSource reads, live, an object that no list showed because no rule takes from its namespace, and keeps it with those
 // that no rule takes. found: it is there.
 func (v *View) ReadSource(ctx context.Context, key types.NamespacedName) (found bool, err error) {
-	source, err := v.e.readSource(ctx, key)
+	source, err := decoded(v.e.readSource(ctx, key))
 	if source == nil || err != nil {
 		return false, err
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 // Finding is what a run would do about one source and one place.
@@ -156,21 +157,21 @@ func (r *rehearsal) try(ctx context.Context, in boundary.Input, d boundary.Decis
 		op = boundary.OpDelete
 		err = r.delete(ctx, in, d, &step)
 	case boundary.RemoveFields:
-		step.After, err = r.e.jsonPatchTwin(ctx, in.Place, d.Patch)
+		step.After, err = decoded(r.e.jsonPatchTwin(ctx, in.Place, d.Patch))
 	case boundary.Release:
-		step.After, err = r.e.jsonPatchTwin(ctx, in.Place, boundary.ReleasePatch(in.Twin))
+		step.After, err = decoded(r.e.jsonPatchTwin(ctx, in.Place, boundary.ReleasePatch(in.Twin)))
 	case boundary.MirrorStatus:
 		err = r.mirrorStatus(ctx, in, d, &step)
 	case boundary.ReturnStatus, boundary.ClearStatus:
 		step.Before = in.Source
-		step.After, err = r.e.patchStatus(ctx, r.e.from, r.e.plan.source, in.Key, d.UID, d.Status, in.Source.Object["status"] != nil)
+		step.After, err = decoded(r.e.patchStatus(ctx, r.e.from, r.e.plan.source, in.Key, d.UID, d.Status, in.Source.Object["status"] != nil))
 		if err == nil {
 			r.source = step.After
-			r.e.rememberStatus(in, d, step.After)
+			r.e.rememberStatus(in, d, step.After.Object["status"])
 		}
 	case boundary.SetFinalizers:
 		step.Before = in.Source
-		if step.After, err = r.e.patchFinalizers(ctx, in.Source, d); err == nil {
+		if step.After, err = decoded(r.e.patchFinalizers(ctx, in.Source, d)); err == nil {
 			r.source = step.After
 		}
 	default:
@@ -185,7 +186,7 @@ func (r *rehearsal) try(ctx context.Context, in boundary.Input, d boundary.Decis
 	if !writesSource(d.Action) {
 		r.planned[in.Place] = step.After
 	}
-	return !gone(r.source), nil
+	return r.source == nil || !gone(r.source), nil
 }
 
 func (r *rehearsal) create(ctx context.Context, in boundary.Input, d boundary.Decision, step *Step) (err error) {
@@ -201,7 +202,7 @@ func (r *rehearsal) create(ctx context.Context, in boundary.Input, d boundary.De
 		step.After = boundary.Assumed(d.Body)
 		return nil
 	}
-	step.After, err = r.e.patchTwin(ctx, in.Place, d.Body, boundary.FieldManager, true)
+	step.After, err = decoded(r.e.patchTwin(ctx, in.Place, d.Body, boundary.FieldManager, true))
 	if err == nil {
 		step.After.SetResourceVersion("") // it is not there
 	}
@@ -216,11 +217,11 @@ func (r *rehearsal) apply(ctx context.Context, in boundary.Input, d boundary.Dec
 	}
 	var handed *unstructured.Unstructured
 	if d.Handover != nil {
-		if handed, err = r.e.patchTwin(ctx, in.Place, d.Handover, boundary.HandoverManager, false); err != nil {
+		if handed, err = decoded(r.e.patchTwin(ctx, in.Place, d.Handover, boundary.HandoverManager, false)); err != nil {
 			return err
 		}
 	}
-	if step.After, err = r.e.patchTwin(ctx, in.Place, d.Body, boundary.FieldManager, true); err != nil || handed == nil {
+	if step.After, err = decoded(r.e.patchTwin(ctx, in.Place, d.Body, boundary.FieldManager, true)); err != nil || handed == nil {
 		return err
 	}
 	// A dry run leaves nothing behind: the second one did not know of the first.
@@ -244,12 +245,12 @@ func (r *rehearsal) mirrorStatus(ctx context.Context, in boundary.Input, d bound
 		step.After.Object["status"] = d.Status
 		return nil
 	}
-	written, err := r.e.patchStatus(ctx, r.e.to, r.e.plan.twin, in.Place, d.UID, d.Status, in.Twin.Object["status"] != nil)
+	written, err := decoded(r.e.patchStatus(ctx, r.e.to, r.e.plan.twin, in.Place, d.UID, d.Status, in.Twin.Object["status"] != nil))
 	if err != nil {
 		return err
 	}
 	step.After.Object["status"] = written.Object["status"]
-	r.e.rememberStatus(in, d, written)
+	r.e.rememberStatus(in, d, written.Object["status"])
 	return nil
 }
 
@@ -282,7 +283,7 @@ func (r *rehearsal) refused(ctx context.Context, step Step, op boundary.Operatio
 // lookAgain reads what changed since both sides were listed, or what a list does not show: the object of another owner.
 func (r *rehearsal) lookAgain(ctx context.Context, in boundary.Input) error {
 	if in.Place != (types.NamespacedName{}) {
-		found, err := r.e.read(ctx, in.Place)
+		found, err := decoded(r.e.read(ctx, in.Place))
 		if err != nil {
 			return err
 		}
@@ -294,11 +295,16 @@ func (r *rehearsal) lookAgain(ctx context.Context, in boundary.Input) error {
 	if in.Source == nil {
 		return nil
 	}
-	source, err := r.e.readSource(ctx, in.Key)
+	source, err := decoded(r.e.readSource(ctx, in.Key))
 	if err == nil && source != nil {
 		r.source = source
 	}
 	return err
+}
+
+// decoded decodes what a request answered; nil: nothing.
+func decoded(answer *wire.Object, err error) (*unstructured.Unstructured, error) {
+	return answer.Decode(), err
 }
 
 func nameOf(o *unstructured.Unstructured) types.NamespacedName {

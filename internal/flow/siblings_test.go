@@ -68,7 +68,7 @@ func TestT5_WhatIsKnownOfOtherRemotes(t *testing.T) {
 	reason := "forbidden"
 	b.epoch.twinWatches.get("").trouble.Store(&reason)
 	expect(a, "[]", false) // nor can it be
-	if err := of.Replace([]any{twin}, "6"); err != nil {
+	if err := of.Replace([]any{sent(t, twin)}, "6"); err != nil {
 		t.Fatal(err)
 	}
 	expect(a, "[b]", false)

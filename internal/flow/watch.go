@@ -12,7 +12,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
@@ -20,6 +19,7 @@ import (
 
 	"isthmus.dev/isthmus/internal/cluster"
 	"isthmus.dev/isthmus/internal/store"
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 // earlyEnd: a watch that ends before the server's usual timeout was cut.
@@ -64,7 +64,7 @@ func (w *watcher) run(ctx context.Context) {
 	backoff := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 8, Cap: recheckMost}
 	delay := backoff
 	for ctx.Err() == nil {
-		reflector := cache.NewReflectorWithOptions(w.listWatch(), &unstructured.Unstructured{}, w.feed, cache.ReflectorOptions{
+		reflector := cache.NewReflectorWithOptions(w.listWatch(), &wire.Object{}, w.feed, cache.ReflectorOptions{
 			Name:            "isthmus",
 			TypeDescription: w.resource.GroupResource().String(),
 			Backoff:         &wait.Backoff{Duration: retryFirst, Factor: 2, Jitter: 0.5, Steps: math.MaxInt32, Cap: watchRetryMost},
@@ -120,7 +120,7 @@ func (w *watcher) failure(err error) {
 
 // listWatch is what the reflector asks the server with.
 func (w *watcher) listWatch() cache.ListerWatcher {
-	client := w.side.Dynamic().Resource(w.resource.GroupVersionResource).Namespace(w.scope)
+	client := w.side.Objects(w.resource.GroupVersionResource, w.scope)
 	prepare := func(ctx context.Context, o *metav1.ListOptions) (context.Context, error) {
 		o.LabelSelector, o.FieldSelector = w.selector, w.field
 		if o.ResourceVersion == "0" {

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/"
@@ -87,7 +89,7 @@ func BenchmarkHeap(b *testing.B) {
 			list := make([]any, 0, n)
 			for i := range n {
 				source, twin := widgets(i)
-				list = append(list, []any{source, twin}[of])
+				list = append(list, came([]*unstructured.Unstructured{source, twin}[of]))
 			}
 			if err := s.Feed("").Replace(list, "90000"); err != nil {
 				b.Fatal(err)
@@ -103,17 +105,17 @@ func BenchmarkHeap(b *testing.B) {
 func BenchmarkEvent(b *testing.B) {
 	s := New(Options{Index: bySource})
 	f := s.Feed("")
-	var twins []*unstructured.Unstructured
+	var twins []*wire.Object
 	for i := range 1000 {
 		_, twin := widgets(i)
-		twins = append(twins, twin)
+		twins = append(twins, came(twin))
 	}
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
 		twin := twins[i%len(twins)]
 		i++
-		twin.SetResourceVersion(fmt.Sprint(90000 + i))
+		twin.Head.SetResourceVersion(fmt.Sprint(90000 + i))
 		if err := f.Update(twin); err != nil {
 			b.Fatal(err)
 		}
@@ -128,7 +130,7 @@ func BenchmarkGet(b *testing.B) {
 	for i := range 1000 {
 		_, twin := widgets(i)
 		keys = append(keys, keyOf(twin))
-		if err := f.Add(twin); err != nil {
+		if err := f.Add(came(twin)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -39,8 +40,12 @@ func (d *dictionary) squeeze(plain []byte) (out []byte, squeezed bool) {
 }
 
 // expand undoes squeeze.
-func (d *dictionary) expand(squeezed []byte) ([]byte, error) {
-	return d.made.Load().Decode(nil, squeezed)
+func (d *dictionary) expand(squeezed []byte) []byte {
+	plain, err := d.made.Load().Decode(nil, squeezed)
+	if err != nil {
+		panic(fmt.Sprintf("store: expand what was squeezed before: %v", err))
+	}
+	return plain
 }
 
 // learn takes in an object, and makes the dictionary when it has seen enough.

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"maps"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
+
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 // Feed brings the objects of one scope, a namespace or all ("") into a Store. It is what a reflector writes to.
@@ -39,25 +42,21 @@ func (f *Feed) Update(obj any) error { return f.event(obj, false) }
 func (f *Feed) Delete(obj any) error { return f.event(obj, true) }
 
 func (f *Feed) event(obj any, deleted bool) error {
-	u, err := asObject(obj)
+	s := f.store
+	in, err := s.arrived(obj)
 	if err != nil {
 		return err
-	}
-	s := f.store
-	var in *arrival
-	if !deleted {
-		in = s.receive(u)
 	}
 	s.mu.Lock()
 	if s.feeds[f.scope] != f {
 		s.mu.Unlock()
 		return nil
 	}
-	f.seen = u.GetResourceVersion()
+	f.seen = in.version
 	var change Change
 	var changed bool
 	if deleted {
-		key := keyOf(u)
+		key := in.key
 		if gap := s.gaps[key.Namespace]; gap != nil {
 			gap.gone[key] = f.seen
 		}
@@ -73,9 +72,6 @@ func (f *Feed) event(obj any, deleted bool) error {
 		}
 	}
 	s.mu.Unlock()
-	if in != nil {
-		s.remember(in)
-	}
 	if changed && s.options.Changed != nil {
 		change.Live = true
 		s.options.Changed(change)
@@ -96,11 +92,11 @@ func (f *Feed) Replace(list []any, resourceVersion string) error {
 	s := f.store
 	arrived := make([]*arrival, 0, len(list))
 	for i, item := range list {
-		u, err := asObject(item)
+		in, err := s.arrived(item)
 		if err != nil {
 			return err
 		}
-		arrived = append(arrived, s.receive(u))
+		arrived = append(arrived, in)
 		list[i] = nil
 	}
 	if s.options.Listing != nil {
@@ -123,7 +119,6 @@ func (f *Feed) Replace(list []any, resourceVersion string) error {
 			changes = append(changes, Change{Key: old.key, Old: s.item(old)})
 		}
 		if change, changed := s.set(in); changed {
-			change.New.object = nil
 			changes = append(changes, change)
 		}
 	}
@@ -180,15 +175,27 @@ func (f *Feed) Settled() bool {
 // Resync does nothing: resyncs are the flow's.
 func (f *Feed) Resync() error { return nil }
 
-func asObject(obj any) (*unstructured.Unstructured, error) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("store: expected an unstructured object, got %T", obj)
+// Transformer lets a reflector that streams a list hold its objects as the Store does.
+func (f *Feed) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) {
+		if object, ok := obj.(*wire.Object); ok {
+			return f.store.receive(object, true), nil
+		}
+		return obj, nil
 	}
-	return u, nil
 }
 
-func keyOf(obj *unstructured.Unstructured) types.NamespacedName {
+func (s *Store) arrived(obj any) (*arrival, error) {
+	switch obj := obj.(type) {
+	case *arrival:
+		return obj, nil
+	case *wire.Object:
+		return s.receive(obj, false), nil
+	}
+	return nil, fmt.Errorf("store: expected an object as it came, got %T", obj)
+}
+
+func keyOf(obj metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 

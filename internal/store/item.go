@@ -12,7 +12,6 @@ import (
 type Item struct {
 	store  *Store
 	record *record
-	object *unstructured.Unstructured // nil: it is to be decoded
 }
 
 // Exists reports whether there is, or was, an object.
@@ -51,8 +50,8 @@ func (i Item) Label() string {
 
 // Object returns the object, which is shared: it must not be changed; nil: there is none.
 func (i Item) Object() *unstructured.Unstructured {
-	if i.object != nil || i.record == nil {
-		return i.object
+	if i.record == nil {
+		return nil
 	}
 	return i.store.recent.object(i.record, i.store.decode)
 }

@@ -3,8 +3,9 @@ package store
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 // Gap is a namespace of which a feed for all has told, while what is kept of it did not matter. It is closed by a list of
@@ -54,6 +55,7 @@ func (g *Gap) Open() {
 	g.store.mu.Lock()
 	defer g.store.mu.Unlock()
 	g.open = true
+	g.store.turn++
 }
 
 // IsOpen reports whether the gap waits for Fill.
@@ -64,14 +66,14 @@ func (g *Gap) IsOpen() bool {
 }
 
 // Fill closes the gap with a complete list. If it is closed already, or another one took its place, it does nothing.
-func (g *Gap) Fill(list []*unstructured.Unstructured) {
+func (g *Gap) Fill(list []*wire.Object) {
 	s := g.store
 	if s.options.Listing != nil {
 		s.options.Listing()
 	}
 	arrived := make([]*arrival, 0, len(list))
-	for _, u := range list {
-		arrived = append(arrived, s.receive(u))
+	for _, obj := range list {
+		arrived = append(arrived, s.receive(obj, false))
 	}
 	var changes []Change
 	s.mu.Lock()
@@ -105,8 +107,13 @@ func (s *Store) Drop(scope string) {
 // Sift forgets the objects of namespaces that Options.Keep does not admit any more.
 func (s *Store) Sift(namespaces map[string]bool) {
 	s.mu.Lock()
+	s.turn++
 	changes := s.forget(func(r *record) bool {
-		return namespaces[r.key.Namespace] && s.options.Keep != nil && !s.options.Keep(s.decode(r))
+		if !namespaces[r.key.Namespace] || s.options.Keep == nil {
+			return false
+		}
+		object, _ := s.decode(r)
+		return !s.options.Keep(object)
 	})
 	s.mu.Unlock()
 	s.tell(changes)

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 // Change is what happened to one object. Old or New does not exist where there was or is none (or none that is kept).
@@ -23,12 +25,13 @@ type Change struct {
 // Options say what a Store keeps and whom it tells. All functions are optional; they must not call the Store back,
 // but for Changed, which is called without a lock.
 type Options struct {
-	// Keep says whether an object matters; one that does not counts as absent. It may be called more than once for one.
-	Keep func(*unstructured.Unstructured) bool
-	// Trim removes, in place, what nobody will ask for, not even Keep, before an object is stored.
+	// Keep says by its head (see wire.Object) whether an object matters; one that does not counts as absent.
+	// It may be called more than once for one.
+	Keep func(head *unstructured.Unstructured) bool
+	// Trim removes, in place, what nobody will ask for, of an object that is about to be shown.
 	Trim func(*unstructured.Unstructured)
-	// Index gives an object a second name, by which Named finds it, and a label, of which there are few.
-	Index func(*unstructured.Unstructured) (name types.NamespacedName, label string, ok bool)
+	// Index gives an object, by its head, a second name, by which Named finds it, and a label, of which there are few.
+	Index func(head *unstructured.Unstructured) (name types.NamespacedName, label string, ok bool)
 	// Listing is called before a complete list replaces what is known of a scope.
 	Listing func()
 	// Changed is told of every change, in the order of a feed's events.
@@ -48,6 +51,8 @@ type Store struct {
 	index   map[types.NamespacedName]*record // by second name; those of the same one are chained
 	feeds   map[string]*Feed
 	gaps    map[string]*Gap // by namespace
+	// turn changes whenever Options.Keep may say something else than before.
+	turn int
 }
 
 // New makes an empty Store.
@@ -153,16 +158,15 @@ func (s *Store) AllSynced() bool {
 
 // Put takes in the answer to a write of our own, so that the next decision knows it before the watch tells. What the
 // watch has told already, or something newer, is left; told reports that it has.
-func (s *Store) Put(obj *unstructured.Unstructured) (told bool) {
-	in := s.receive(obj)
+func (s *Store) Put(obj *wire.Object) (told bool) {
+	in := s.receive(obj, false)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if feed := s.feedOf(in.key.Namespace); feed != nil {
 		if told = !newer(in.version, feed.seen); !told {
 			s.set(in)
 		}
 	}
-	s.mu.Unlock()
-	s.remember(in)
 	return told
 }
 
@@ -172,71 +176,6 @@ func (s *Store) feedOf(namespace string) *Feed {
 		return feed
 	}
 	return s.feeds[namespace]
-}
-
-// arrival is an object on its way into the Store.
-type arrival struct {
-	object  *unstructured.Unstructured
-	key     types.NamespacedName
-	version string
-	record  *record // nil: it did not matter when it arrived
-}
-
-// receive prepares an object that arrives, without the lock: what takes time is done here. set makes sure of the rest.
-func (s *Store) receive(obj *unstructured.Unstructured) *arrival {
-	in := &arrival{object: obj, key: keyOf(obj), version: obj.GetResourceVersion()}
-	s.mu.RLock()
-	have := s.records[in.key]
-	s.mu.RUnlock()
-	news := have == nil || have.version() != in.version
-	if news && (s.options.Keep == nil || s.options.Keep(obj)) {
-		s.pack(in)
-	}
-	return in
-}
-
-// remember keeps what arrived decoded for a while: it is likely to be asked for.
-func (s *Store) remember(in *arrival) {
-	s.mu.RLock()
-	kept := in.record != nil && s.records[in.key] == in.record
-	s.mu.RUnlock()
-	if kept {
-		s.recent.keep(in.record, in.object)
-	}
-}
-
-func (s *Store) pack(in *arrival) {
-	if s.options.Trim != nil {
-		s.options.Trim(in.object)
-	}
-	in.record = s.encode(in.object)
-}
-
-// set stores an object unless a newer one is there, and returns what changed. The caller holds the lock.
-func (s *Store) set(in *arrival) (Change, bool) {
-	old := s.records[in.key]
-	if old != nil && !newer(in.version, old.version()) {
-		return Change{}, false
-	}
-	if s.options.Keep != nil && !s.options.Keep(in.object) {
-		if old == nil {
-			return Change{}, false
-		}
-		s.drop(old)
-		return Change{Key: old.key, Old: s.item(old)}, true
-	}
-	if in.record == nil {
-		s.pack(in)
-	}
-	if old != nil {
-		s.drop(old)
-	}
-	s.records[in.record.key] = in.record
-	if second := in.record.second; second != nil {
-		second.next = s.index[second.name]
-		s.index[second.name] = in.record
-	}
-	return Change{Key: in.record.key, Old: s.item(old), New: Item{s, in.record, in.object}}, true
 }
 
 // drop forgets a record. The caller holds the lock.

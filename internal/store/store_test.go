@@ -10,10 +10,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
+
+	"isthmus.dev/isthmus/internal/wire"
 )
 
-func object(namespace, name, version string, labels ...string) *unstructured.Unstructured {
+func object(namespace, name, version string, labels ...string) *wire.Object {
+	return came(plain(namespace, name, version, labels...))
+}
+
+// came returns an object as a server sends it.
+func came(o *unstructured.Unstructured) *wire.Object {
+	object, err := wire.Of(o)
+	if err != nil {
+		panic(err)
+	}
+	return object
+}
+
+func plain(namespace, name, version string, labels ...string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetNamespace(namespace)
 	o.SetName(name)
@@ -154,7 +170,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-func TestOnlyUnstructured(t *testing.T) {
+func TestOnlyObjects(t *testing.T) {
 	if err := New(Options{}).Feed("").Add("text"); err == nil {
 		t.Error("a string was taken for an object")
 	}
@@ -170,36 +186,37 @@ func TestConverges(t *testing.T) {
 		if err := f.Replace(nil, "1"); err != nil {
 			t.Fatal(err)
 		}
-		server := map[string]*unstructured.Unstructured{}
+		server := map[string]*wire.Object{}
 		version := 1
-		var late []*unstructured.Unstructured // answers that are on their way
+		var late []*wire.Object // answers that are on their way
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			name := rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "name")
 			version++
-			current := object("a", name, strconv.Itoa(version))
-			current.SetLabels(map[string]string{"owner": rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "owner")})
+			next := plain("a", name, strconv.Itoa(version))
+			next.SetLabels(map[string]string{"owner": rapid.SampledFrom([]string{"", "p", "q"}).Draw(t, "owner")})
+			current := came(next)
 			var err error
 			switch rapid.IntRange(0, 4).Draw(t, "step") {
 			case 0: // others write
 				server[name] = current
-				err = f.Update(current.DeepCopy())
+				err = f.Update(current)
 			case 1: // we write, and the answer comes before, or long after, the event
 				server[name] = current
 				if rapid.Bool().Draw(t, "before") {
-					s.Put(current.DeepCopy())
+					s.Put(current)
 				} else {
-					late = append(late, current.DeepCopy())
+					late = append(late, current)
 				}
-				err = f.Update(current.DeepCopy())
+				err = f.Update(current)
 			case 2:
 				if server[name] != nil {
 					delete(server, name)
-					err = f.Delete(current.DeepCopy())
+					err = f.Delete(current)
 				}
 			case 3: // a cut watch
 				var all []any
 				for _, o := range server {
-					all = append(all, o.DeepCopy())
+					all = append(all, o)
 				}
 				err = f.Replace(all, strconv.Itoa(version))
 			case 4:
@@ -277,7 +294,7 @@ func TestGaps(t *testing.T) {
 			g.Open()
 			r.lines = nil
 			test.between(f, s)
-			g.Fill([]*unstructured.Unstructured{object("a", "a1", "3"), object("a", "a2", "4")})
+			g.Fill([]*wire.Object{object("a", "a1", "3"), object("a", "a2", "4")})
 			r.told(t, test.told...)
 			if g.IsOpen() || s.Synced("a") != test.synced || s.AllSynced() != test.synced {
 				t.Errorf("synced: %t, all: %t, waits: %v", s.Synced("a"), s.AllSynced(), s.Awaited())
@@ -326,5 +343,45 @@ func TestSift(t *testing.T) {
 	r.told(t, "a/one 1→- live=false")
 	if s.Len() != 2 {
 		t.Errorf("%d objects are left", s.Len())
+	}
+}
+
+// A list that a reflector streams waits in a store of the reflector's own, as arrivals, until it is complete. What begins
+// to matter meanwhile is not lost, and what stops to is not kept.
+func TestStreamedLists(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		meanwhile func(s *Store, matters map[string]bool)
+		told      []string
+	}{
+		{"nothing happens", func(*Store, map[string]bool) {}, []string{"a/x -→4 live=false"}},
+		{"a namespace begins to matter", func(s *Store, matters map[string]bool) {
+			g := s.Await("b")
+			matters["b"] = true
+			g.Open()
+		}, []string{"a/x -→4 live=false", "b/y -→5 live=false"}},
+		{"a namespace stops to matter", func(s *Store, matters map[string]bool) {
+			delete(matters, "a")
+			s.Sift(map[string]bool{"a": true})
+		}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			matters := map[string]bool{"a": true}
+			var r recorder
+			options := r.options()
+			options.Keep = func(head *unstructured.Unstructured) bool { return matters[head.GetNamespace()] }
+			s := New(options)
+			f := s.Feed("")
+			waiting := cache.NewStore(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.WithTransformer(f.Transformer()))
+			for _, o := range []*wire.Object{object("a", "x", "3"), object("b", "y", "5"), object("a", "gone", "2")} {
+				must(t, waiting.Add(o))
+			}
+			must(t, waiting.Update(object("a", "x", "4")))
+			must(t, waiting.Delete(object("a", "gone", "5")))
+			test.meanwhile(s, matters)
+			must(t, f.Replace(waiting.List(), "6"))
+			slices.Sort(r.lines)
+			r.told(t, append(test.told, "listed ")...)
+		})
 	}
 }

@@ -1,0 +1,105 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+)
+
+// parameters encodes the options of requests.
+var parameters = func() runtime.ParameterCodec {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, metav1.Unversioned)
+	return runtime.NewParameterCodec(scheme)
+}()
+
+// Client reads and writes objects of any kind as they come.
+type Client struct{ rest rest.Interface }
+
+// NewClient makes a Client whose requests h sends. Each request is made once: client-go would otherwise sleep up to ten
+// times for the server's Retry-After inside the call.
+func NewClient(config *rest.Config, h *http.Client) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.NegotiatedSerializer = negotiated{}
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	config.APIPath = "/unused"
+	client, err := rest.UnversionedRESTClientForConfigAndClient(config, h)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{client}, nil
+}
+
+// Resource returns the objects of a resource in a namespace; empty: in all, or it is cluster-scoped.
+func (c *Client) Resource(r schema.GroupVersionResource, namespace string) Resource {
+	path := []string{"apis", r.Group, r.Version}
+	if r.Group == "" {
+		path = []string{"api", r.Version}
+	}
+	if namespace != "" {
+		path = append(path, "namespaces", namespace)
+	}
+	return Resource{c.rest, append(path, r.Resource)}
+}
+
+// Resource is the objects of a resource in a namespace, or in all.
+type Resource struct {
+	rest rest.Interface
+	path []string
+}
+
+// Get returns an object.
+func (r Resource) Get(ctx context.Context, name string) (*Object, error) {
+	return r.one(ctx, r.rest.Get(), name, nil, &metav1.GetOptions{})
+}
+
+// Patch patches an object, or a subresource of it, and returns what came of it.
+func (r Resource) Patch(ctx context.Context, name string, kind types.PatchType, body []byte, o metav1.PatchOptions, subresource ...string) (*Object, error) {
+	return r.one(ctx, r.rest.Patch(kind).Body(body), name, subresource, &o)
+}
+
+func (r Resource) one(ctx context.Context, request *rest.Request, name string, subresource []string, options runtime.Object) (*Object, error) {
+	if name == "" {
+		return nil, fmt.Errorf("an object without a name was asked for")
+	}
+	path := append(append(r.path[:len(r.path):len(r.path)], name), subresource...)
+	answer, err := r.prepare(request.AbsPath(path...), options).Do(ctx).Get()
+	if err != nil {
+		return nil, err
+	}
+	object, ok := answer.(*Object)
+	if !ok {
+		return nil, fmt.Errorf("expected an object in answer to a request about %s, got %T", name, answer)
+	}
+	return object, nil
+}
+
+// List returns a page of objects, as the items of a metav1.List.
+func (r Resource) List(ctx context.Context, o metav1.ListOptions) (*metav1.List, error) {
+	answer, err := r.prepare(r.rest.Get().AbsPath(r.path...), &o).Do(ctx).Get()
+	if err != nil {
+		return nil, err
+	}
+	list, ok := answer.(*metav1.List)
+	if !ok {
+		return nil, fmt.Errorf("expected a list of %s, got %T", r.path[len(r.path)-1], answer)
+	}
+	return list, nil
+}
+
+// Watch tells of changes by events with an Object, or a metav1.Status.
+func (r Resource) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	o.Watch = true
+	return r.prepare(r.rest.Get().AbsPath(r.path...), &o).Watch(ctx)
+}
+
+func (r Resource) prepare(request *rest.Request, options runtime.Object) *rest.Request {
+	return request.MaxRetries(0).SpecificallyVersionedParams(options, parameters, metav1.Unversioned)
+}
