@@ -94,9 +94,14 @@ func (e *epoch) settle(ctx context.Context, key, place types.NamespacedName) {
 		in, decision := e.decide(key, twin, place, confirmed)
 		e.follow(in, decision)
 		if decision.Action == boundary.Hold && decision.Until == boundary.UntilConfirmed {
-			if confirmed = e.confirmAbsence(ctx, key, st); confirmed {
+			since := st.goneAt
+			if since.IsZero() {
+				since = e.lastListed()
+			}
+			if confirmed = e.confirm.covers(since); confirmed {
 				continue
 			}
+			e.confirm.await(key, since)
 			e.states.settle(key, pending)
 			return
 		}
@@ -181,23 +186,4 @@ func PlaceState(all *cluster.Namespaces, name string) boundary.PlaceState {
 		Unknown: !known, Missing: !ns.Exists, Terminating: ns.Terminating,
 		Origin: ns.Labels[boundary.LabelOrigin], Writer: ns.Annotations[boundary.AnnotationWriter],
 	}
-}
-
-// confirmAbsence asks the source's cluster whether an absence can be believed. If not, it counts as inferred from then
-// on, and is looked at again later.
-func (e *epoch) confirmAbsence(ctx context.Context, key types.NamespacedName, st state) bool {
-	since := st.goneAt
-	if since.IsZero() {
-		since = e.lastListed()
-	}
-	err := e.confirm.confirm(ctx, since)
-	if err == nil {
-		return true
-	}
-	if ctx.Err() == nil {
-		e.log.Warn("A source is gone, or goes, but that can't be believed yet; its twin stays", "source", key, "reason", err.Error())
-		e.states.with(key, func(s *state) { s.gone, s.goneAt = "", time.Now() })
-		e.queue.AddRateLimited(key)
-	}
-	return false
 }
