@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/version"
+
+	"isthmus.dev/isthmus/internal/boundary"
 )
 
 // ErrNotServed says that the server serves no such group, version or kind.
@@ -173,16 +175,42 @@ var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "
 // CRD reads the definition of a resource, live. Without one (the kind is built in, aggregated, or gone) it returns nil
 // and no error; a server that has no CRDs at all is ErrNotServed.
 func (c *Cluster) CRD(ctx context.Context, gr schema.GroupResource) (*CRD, error) {
+	d, err := c.Definition(ctx, gr)
+	if d == nil || err != nil {
+		return nil, err
+	}
+	return d.CRD(), nil
+}
+
+// Definition is a CustomResourceDefinition as it was read, for who needs both what matters of it and what it declares.
+type Definition struct {
+	cluster *Cluster
+	object  *unstructured.Unstructured
+}
+
+// Definition reads the definition of a resource, live; nil, and the errors, are those of CRD.
+func (c *Cluster) Definition(ctx context.Context, gr schema.GroupResource) (*Definition, error) {
 	u, err := c.readCRD(ctx, gr)
 	if u == nil || err != nil {
 		return nil, err
 	}
+	return &Definition{c, u}, nil
+}
+
+// Schema returns what is declared of a kind; the error is ErrNotServed (wrapped) when its version is not served.
+func (d *Definition) Schema(gvk schema.GroupVersionKind) (*boundary.Schema, error) {
+	return d.cluster.fromCRD(d.object, gvk)
+}
+
+// CRD returns what matters of the definition to those who watch its objects.
+func (d *Definition) CRD() *CRD {
+	u := d.object
 	return &CRD{
 		UID:         string(u.GetUID()),
 		Generation:  u.GetGeneration(),
 		Terminating: u.GetDeletionTimestamp() != nil || HasCondition(u, "Terminating"),
 		Established: HasCondition(u, "Established"),
-	}, nil
+	}
 }
 
 func (c *Cluster) readCRD(ctx context.Context, gr schema.GroupResource) (*unstructured.Unstructured, error) {

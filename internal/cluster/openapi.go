@@ -21,6 +21,11 @@ func (c *Cluster) Schema(ctx context.Context, gvk schema.GroupVersionKind) (*bou
 	if err != nil {
 		return nil, err
 	}
+	return c.SchemaOf(ctx, gvk, resource)
+}
+
+// SchemaOf is Schema for who knows already how the kind is served.
+func (c *Cluster) SchemaOf(ctx context.Context, gvk schema.GroupVersionKind, resource Resource) (*boundary.Schema, error) {
 	crd, err := c.readCRD(ctx, resource.GroupResource())
 	forbidden := apierrors.IsForbidden(err)
 	switch {

@@ -199,11 +199,15 @@ func (e *Engine) idle(ctx context.Context, o ledger.Options, book *ledger.Ledger
 // identify asks both clusters who they are, and returns what the ledger is opened with; where only the remote one can't
 // be asked, that is all but its UID, beside the error.
 func (e *Engine) identify(ctx context.Context) (ledger.Options, error) {
-	localUID, err := e.Local.UID(ctx)
-	if err != nil {
-		return ledger.Options{}, err
+	var localUID, remoteUID string
+	var localErr, err error
+	var asking sync.WaitGroup
+	asking.Go(func() { localUID, localErr = e.Local.UID(ctx) })
+	asking.Go(func() { remoteUID, err = e.Remote.UID(ctx) })
+	asking.Wait()
+	if localErr != nil {
+		return ledger.Options{}, localErr
 	}
-	remoteUID, err := e.Remote.UID(ctx)
 	if localUID == remoteUID {
 		return ledger.Options{}, fatal{fmt.Errorf("the local and the remote cluster are the same one (UID of kube-system %s): expected two kubeconfigs of two clusters", localUID)}
 	}

@@ -265,7 +265,9 @@ func (e *epoch) sourceChanged(c store.Change) {
 			}
 		})
 	}
-	e.queue.add(c.Key, laneOf(c))
+	if c.Live || !c.New.Exists() { // all that a list holds is queued when it has been taken in (sourcesListed)
+		e.queue.add(c.Key, laneOf(c))
+	}
 	e.sourceMoved(c)
 }
 
@@ -290,6 +292,10 @@ func (e *epoch) twinChanged(c store.Change) {
 	for _, key := range e.waiting.at(c.Key) {
 		keys[key] = true
 	}
+	var listed types.NamespacedName // is queued when all of the list has been taken in (twinsListed)
+	if !c.Live && c.New.Exists() {
+		listed, _ = c.New.Second()
+	}
 	moved := len(keys) > 1 || !c.Old.Exists() || !c.New.Exists()
 	if moved {
 		e.changed()
@@ -306,7 +312,9 @@ func (e *epoch) twinChanged(c store.Change) {
 				}
 			})
 		}
-		e.queue.add(key, laneOf(c))
+		if key != listed {
+			e.queue.add(key, laneOf(c))
+		}
 	}
 }
 
@@ -451,6 +459,11 @@ func (e *epoch) supervise(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-e.kick:
+			pause(ctx, kickWindow)
+			select {
+			case <-e.kick:
+			default:
+			}
 			e.revalidate(ctx)
 		case <-ticker.C:
 			e.sweep(ctx)
@@ -460,6 +473,10 @@ func (e *epoch) supervise(ctx context.Context) {
 
 // sweepEvery is how often an epoch tidies up; nothing waits for it but held deletes that somebody allows.
 const sweepEvery = 5 * time.Second
+
+// kickWindow is how long a look at both sides waits for other reasons to look: a CRD changes more than once when it
+// changes, and at a start the watches of the CRDs of both sides begin.
+const kickWindow = 300 * time.Millisecond
 
 // revalidate ends the epoch when a side no longer serves the kind from the same CRD, and takes in a changed schema.
 func (e *epoch) revalidate(ctx context.Context) {

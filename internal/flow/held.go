@@ -114,8 +114,11 @@ func (f *Flow) unreachable() string {
 
 // settleBlind decides, and does, what can be decided about a source while nothing is known of its twin.
 func (e *epoch) settleBlind(ctx context.Context, key types.NamespacedName) {
+	if !e.mayHold() {
+		return
+	}
 	source := e.sources.Get(key)
-	if source == nil || !e.mayHold() || len(source.GetFinalizers()) == 0 {
+	if source == nil || len(source.GetFinalizers()) == 0 {
 		return
 	}
 	in := e.input(key, nil, types.NamespacedName{})

@@ -38,18 +38,20 @@ func (f *Flow) prepare(ctx context.Context) (p *plan, err error) {
 		}
 	}()
 	p = &plan{}
-	if err := f.identify(ctx, f.From, f.To); err != nil {
+	from, to, err := f.askBoth(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if p.source, err = f.From.Resource(ctx, f.Kind); err != nil && !(errors.Is(err, cluster.ErrNotServed) && len(f.Rules) == 0) {
-		p.twinsNotServed = errors.Is(err, cluster.ErrNotServed) && f.twinsNotServed(ctx)
-		return f.guess(p), err
+	p.source, p.twin = from.resource, to.resource
+	unserved := errors.Is(from.err, cluster.ErrNotServed)
+	if p.twinsNotServed = errors.Is(to.err, cluster.ErrNotServed); from.err != nil && !(unserved && len(f.Rules) == 0) {
+		p.twinsNotServed = p.twinsNotServed && unserved
+		return f.guess(p), from.err
 	}
-	watched := len(f.Rules) > 0 || len(f.heldIn()) > 0 && err == nil
-	if p.twin, err = f.To.Resource(ctx, f.Kind); err != nil {
-		p.twinsNotServed = errors.Is(err, cluster.ErrNotServed)
-		return f.guess(p), err
+	if to.err != nil {
+		return f.guess(p), to.err
 	}
+	watched := len(f.Rules) > 0 || len(f.heldIn()) > 0 && from.err == nil
 	if !watched {
 		p.source = p.twin
 	}
@@ -61,19 +63,22 @@ func (f *Flow) prepare(ctx context.Context) (p *plan, err error) {
 			return p, fmt.Errorf("rule %s: %s is cluster-scoped: such kinds cross only as a mirror, or under vCluster's names where the rule says clusterScoped: true", rule.Name, f.Kind.Kind)
 		}
 	}
-	if p.sourceCRD, err = f.crd(ctx, f.From.Cluster, p.source.GroupResource()); err != nil {
-		return p, err
+	p.sourceCRD, p.twinCRD, p.schema = from.crd, to.crd, to.schema
+	if !watched {
+		p.sourceCRD, from.crdErr = f.crd(ctx, f.From.Cluster, p.source.GroupResource())
 	}
-	if p.twinCRD, err = f.crd(ctx, f.To.Cluster, p.twin.GroupResource()); err != nil {
-		return p, err
+	for _, err := range []error{from.crdErr, to.crdErr} {
+		if err != nil {
+			return p, err
+		}
 	}
-	if p.schema, err = f.To.Schema(ctx, f.Kind); err != nil {
-		return p, fmt.Errorf("the %s schema of %s: %w", f.To.Role(), f.Kind.Kind, err)
+	if to.schemaErr != nil {
+		return p, fmt.Errorf("the %s schema of %s: %w", f.To.Role(), f.Kind.Kind, to.schemaErr)
 	}
 	var sources *boundary.Schema
 	if len(f.Rules) > 0 {
-		if sources, err = f.From.Schema(ctx, f.Kind); err != nil {
-			return p, fmt.Errorf("the %s schema of %s: %w", f.From.Role(), f.Kind.Kind, err)
+		if sources = from.schema; from.schemaErr != nil {
+			return p, fmt.Errorf("the %s schema of %s: %w", f.From.Role(), f.Kind.Kind, from.schemaErr)
 		}
 	}
 	p.gaps = map[string][]boundary.Gap{}
@@ -150,16 +155,7 @@ func (f *Flow) crd(ctx context.Context, c *cluster.Cluster, gr schema.GroupResou
 	if err != nil {
 		return nil, err
 	}
-	if crd != nil && crd.Terminating {
-		return nil, fmt.Errorf("%s cluster: the CRD of %s is being deleted", c.Role(), f.Kind.Kind)
-	}
-	return crd, nil
-}
-
-// twinsNotServed reports whether the twins' side says that it does not serve the kind.
-func (f *Flow) twinsNotServed(ctx context.Context) bool {
-	_, err := f.To.Resource(ctx, f.Kind)
-	return errors.Is(err, cluster.ErrNotServed)
+	return f.stands(c, crd)
 }
 
 // mayHold reports whether sources may carry our finalizer.
