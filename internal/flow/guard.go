@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/boundary"
@@ -107,7 +106,7 @@ func (g *guard) recount() {
 		}
 	})
 	for _, twin := range look {
-		if source, ok := twin.Second(); ok && e.inferredAway(source, twin.Object()) {
+		if source, ok := twin.Second(); ok && e.inferredAway(source, twin) {
 			doomed[twin.Key()] = true
 		}
 	}
@@ -145,15 +144,15 @@ func (g *guard) recount() {
 
 // inferredAway reports whether a twin would go for a reason that is only inferred. What is in step is told without a
 // whole decision: at a start, all twins are looked at.
-func (e *epoch) inferredAway(key types.NamespacedName, twin *unstructured.Unstructured) bool {
-	place, x := nameOf(twin), e.Extent()
-	stamp, _ := boundary.ReadStamp(twin)
-	if source := e.sources.Get(key); source != nil && source.GetUID() == stamp.SourceUID {
-		if at, ok := boundary.Belongs(e.Rules, source, x.Naming, stamp.Rule); ok && at == place {
+func (e *epoch) inferredAway(key types.NamespacedName, twin store.Item) bool {
+	place, x := twin.Key(), e.Extent()
+	if source := e.sources.Item(key); source.Exists() {
+		stamp, _ := boundary.ReadStamp(twin.Head())
+		if at, ok := boundary.Belongs(e.Rules, source.Head(), x.Naming, stamp.Rule); ok && at == place && source.UID() == stamp.SourceUID {
 			return false
 		}
 	}
-	in := e.input(key, twin, place)
+	in := e.input(key, twin.Object(), place)
 	in.Guard, in.Confirmed = boundary.Guard{}, true
 	return boundary.Decide(in).Guarded
 }

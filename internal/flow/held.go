@@ -236,7 +236,7 @@ func (e *epoch) forgetHeld(ctx context.Context) {
 func (e *epoch) strays() map[string]bool {
 	strays, naming := map[string]bool{}, e.Extent().Naming
 	e.sources.Each("", func(source store.Item) bool {
-		if boundary.Stray(e.Rules, source.Object(), naming, e.Identity, e.Remote) {
+		if boundary.Stray(e.Rules, source.Head(), naming, e.Identity, e.Remote) {
 			strays[source.Key().Namespace], strays[ledger.Anywhere] = true, true
 		}
 		return true

@@ -121,7 +121,7 @@ func (e *epoch) sourceMoved(c store.Change) {
 	var places [2]types.NamespacedName
 	for i, source := range []store.Item{c.Old, c.New} {
 		if source.Exists() {
-			places[i], _ = e.placeOf(source.Object())
+			places[i], _ = e.placeOf(source.Head())
 		}
 	}
 	if places[0] != places[1] {

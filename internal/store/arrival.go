@@ -61,8 +61,7 @@ func (s *Store) head(in *arrival) *unstructured.Unstructured {
 	if in.object != nil {
 		return in.object.Head
 	}
-	head, _ := s.decode(in.record)
-	return head
+	return s.item(in.record).Head()
 }
 
 // set stores an object unless a newer one is there, and returns what changed. The caller holds the lock.

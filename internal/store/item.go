@@ -1,10 +1,13 @@
 package store
 
 import (
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 // Item is one state of one object. What a Store knows without decoding the object is cheap to ask for. The zero Item
@@ -46,6 +49,18 @@ func (i Item) Label() string {
 		return ""
 	}
 	return i.record.second.label
+}
+
+// Head returns the head of the object (see wire.Object), which costs less than the whole; nil: there is none.
+func (i Item) Head() *unstructured.Unstructured {
+	if i.record == nil {
+		return nil
+	}
+	head, err := wire.Parse(i.store.expand(i.record))
+	if err != nil {
+		panic(fmt.Sprintf("store: parse %s, which was parsed before: %v", i.record.key, err))
+	}
+	return head.Head
 }
 
 // Object returns the object, which is shared: it must not be changed; nil: there is none.

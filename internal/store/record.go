@@ -68,16 +68,21 @@ func (s *Store) encode(obj *wire.Object) *record {
 
 // decode makes the object of a record, and tells how long its JSON is.
 func (s *Store) decode(r *record) (obj *unstructured.Unstructured, size int) {
-	_, _, payload := r.parts()
-	encoded := []byte(payload)
-	if r.data[0]&dense != 0 {
-		encoded = s.dictionary.expand(encoded)
-	}
-	obj = wire.Decode(encoded)
+	text := s.expand(r)
+	obj = wire.Decode(text)
 	if s.options.Trim != nil {
 		s.options.Trim(obj)
 	}
-	return obj, len(encoded)
+	return obj, len(text)
+}
+
+// expand returns the JSON of a record.
+func (s *Store) expand(r *record) []byte {
+	_, _, payload := r.parts()
+	if r.data[0]&dense != 0 {
+		return s.dictionary.expand([]byte(payload))
+	}
+	return []byte(payload)
 }
 
 // parts takes the data of a record apart. What it returns holds on to all of the data.

@@ -109,11 +109,7 @@ func (s *Store) Sift(namespaces map[string]bool) {
 	s.mu.Lock()
 	s.turn++
 	changes := s.forget(func(r *record) bool {
-		if !namespaces[r.key.Namespace] || s.options.Keep == nil {
-			return false
-		}
-		object, _ := s.decode(r)
-		return !s.options.Keep(object)
+		return namespaces[r.key.Namespace] && s.options.Keep != nil && !s.options.Keep(s.item(r).Head())
 	})
 	s.mu.Unlock()
 	s.tell(changes)
