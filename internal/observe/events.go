@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	recordutil "k8s.io/client-go/tools/record/util"
@@ -196,8 +197,8 @@ func (e *Events) run(ctx context.Context) {
 		if err != nil || result.Skip {
 			continue
 		}
-		if stored := e.write(ctx, result); stored != nil {
-			correlator.UpdateState(stored)
+		if e.write(ctx, result) {
+			correlator.UpdateState(result.Event)
 			e.mu.Lock()
 			if e.drops > 0 {
 				e.log.Warn("Events are written again", "dropped", e.drops)
@@ -208,42 +209,43 @@ func (e *Events) run(ctx context.Context) {
 	}
 }
 
-// write writes an Event, again and again while the server can't be reached. It returns nil if the Event was not written.
-func (e *Events) write(ctx context.Context, result *record.EventCorrelateResult) *corev1.Event {
+// write writes an Event, again and again while the server can't be reached, and reports whether it was written.
+func (e *Events) write(ctx context.Context, result *record.EventCorrelateResult) bool {
 	wait := e.wait
 	for try := 1; ; try++ {
-		stored, err := e.send(ctx, result)
+		err := e.send(ctx, result)
 		var status apierrors.APIStatus
 		switch {
 		case err == nil:
-			return stored
+			return true
 		case errors.As(err, &status) && !apierrors.IsTooManyRequests(err) && status.Status().Code < 500 && status.Status().Code != 401:
 			// The server won't have it: its namespace is terminating, we may not, …
 			e.log.Debug("An Event was refused", "reason", result.Event.Reason, "answer", status.Status().Reason)
-			return nil
+			return false
 		case try == eventTries:
 			e.log.Debug("An Event could not be written", "reason", result.Event.Reason, "error", err)
-			return nil
+			return false
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return false
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, 10*time.Second)
 	}
 }
 
-func (e *Events) send(ctx context.Context, result *record.EventCorrelateResult) (*corev1.Event, error) {
-	events := e.client.CoreV1().Events(result.Event.Namespace)
-	if result.Event.Count > 1 {
-		stored, err := events.PatchWithEventNamespaceWithContext(ctx, result.Event, result.Patch)
+// send writes an Event once. What the server made of it is not decoded: nobody asks for it.
+func (e *Events) send(ctx context.Context, result *record.EventCorrelateResult) error {
+	event, events := result.Event, e.client.CoreV1().RESTClient()
+	if event.Count > 1 {
+		err := events.Patch(types.StrategicMergePatchType).Namespace(event.Namespace).Resource("events").Name(event.Name).Body(result.Patch).Do(ctx).Error()
 		if !recordutil.IsKeyNotFoundError(err) {
-			return stored, err
+			return err
 		}
 	}
-	result.Event.ResourceVersion = ""
-	return events.CreateWithEventNamespaceWithContext(ctx, result.Event)
+	event.ResourceVersion = ""
+	return events.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
 }
 
 // truncate cuts text to at most n bytes, between runes, and marks the cut.
