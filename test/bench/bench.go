@@ -64,10 +64,11 @@ func run(ctx context.Context, o options, chosen []figure) (ok bool, err error) {
 	defer b.close()
 	for _, f := range chosen {
 		b.say("%s: %s", f.name, f.does)
-		if err := f.run(ctx, b); err != nil {
-			if ctx.Err() != nil {
-				return false, errors.New("it was interrupted")
-			}
+		err := f.run(ctx, b)
+		if ctx.Err() != nil {
+			err = errors.New("it was interrupted")
+		}
+		if err != nil {
 			b.failed[f.name] = err
 			b.say("%s could not be measured: %v", f.name, err)
 		}

@@ -19,48 +19,78 @@ var atRest = figure{
 	},
 	short: true,
 	run: func(ctx context.Context, b *bench) error {
-		return b.each([]contender{plain, isthmus}, func(c contender) error { return b.restOf(ctx, c) })
+		var all []*resting
+		defer func() {
+			for _, r := range all {
+				r.process.kill()
+			}
+		}()
+		err := b.each([]contender{plain, isthmus}, func(c contender) error {
+			w, err := b.inStep(ctx, c, b.scaled(3000), 1<<10)
+			if err != nil {
+				return err
+			}
+			p, err := w.start(ctx, follow)
+			if err != nil {
+				return err
+			}
+			all = append(all, &resting{world: w, process: p})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		// A start is not yet rest: what it asks of discovery and of rights comes in by and by.
+		if err := pause(ctx, 5*time.Second); err != nil {
+			return err
+		}
+		for _, r := range all {
+			if err := r.begin(ctx); err != nil {
+				return err
+			}
+		}
+		if err := pause(ctx, b.span(5*time.Minute)); err != nil {
+			return err
+		}
+		for _, r := range all {
+			if err := r.end(); err != nil {
+				return err
+			}
+		}
+		return nil
 	},
 }
 
-// restOf lets a contender that has nothing to do run for a while.
-func (b *bench) restOf(ctx context.Context, c contender) error {
-	w, err := b.inStep(ctx, c, b.scaled(3000), 1<<10)
+// resting is a contender that has nothing to do. Those that are measured rest at the same time.
+type resting struct {
+	world   *world
+	process *process
+	began   time.Time
+	cpu     time.Duration // until it began
+}
+
+func (r *resting) begin(ctx context.Context) (err error) {
+	if err := r.process.idle(ctx); err != nil {
+		return err
+	}
+	r.began = time.Now()
+	r.cpu, err = r.process.cpu()
+	return err
+}
+
+func (r *resting) end() error {
+	cpu, err := r.process.cpu()
+	if err != nil {
+		return orEnd(r.process, err)
+	}
+	b, c, span := r.world.b, r.world.owner, time.Since(r.began)
+	n, err := b.restless(c, r.began)
 	if err != nil {
 		return err
 	}
-	p, err := w.start(ctx, follow)
-	if err != nil {
-		return err
-	}
-	defer p.kill()
-	// Its start is not yet rest: what it asks of discovery and of rights comes in by and by.
-	if err := pause(ctx, 5*time.Second); err != nil {
-		return err
-	}
-	if err := p.idle(ctx); err != nil {
-		return err
-	}
-	began := time.Now()
-	before, err := p.cpu()
-	if err != nil {
-		return err
-	}
-	if err := pause(ctx, b.span(5*time.Minute)); err != nil {
-		return err
-	}
-	after, err := p.cpu()
-	if err != nil {
-		return orEnd(p, err)
-	}
-	span := time.Since(began)
-	n, err := b.restless(c, began)
-	if err != nil {
-		return err
-	}
-	scene := fmt.Sprintf("%d objects", w.count)
+	scene := fmt.Sprintf("%d objects", r.world.count)
 	b.record(result{"rest", scene, c, "writes", float64(n.writes), 1})
 	b.record(result{"rest", scene, c, "reads", float64(n.reads), 1})
-	b.record(result{"rest", scene, c, "% of a core", (after - before).Seconds() / span.Seconds() * 100, 1})
-	return p.stop()
+	b.record(result{"rest", scene, c, "% of a core", (cpu - r.cpu).Seconds() / span.Seconds() * 100, 1})
+	return r.process.stop()
 }
