@@ -241,12 +241,15 @@ func (f *Flow) Run(ctx context.Context) {
 			state.TwinsNotServed = plan != nil && plan.twinsNotServed
 			f.setState(state, nil)
 			held.keep(ctx, err)
-			f.waitKick(ctx, delay)
 			most := recheckMost
 			if isConnection(err) {
 				most = watchRetryMost
 			}
-			delay = min(2*delay, most)
+			if f.waitKick(ctx, delay) {
+				delay = recheckFirst // what changed may take a moment until it is served
+			} else {
+				delay = min(2*delay, most)
+			}
 			continue
 		}
 		held.end()
@@ -316,14 +319,17 @@ func (f *Flow) check() {
 // LookAgain has what the flow waits for looked at again soon: rights may have been given.
 func (f *Flow) LookAgain() { f.check() }
 
-func (f *Flow) waitKick(ctx context.Context, most time.Duration) {
+// waitKick waits until something changed, which it reports, and no longer than most.
+func (f *Flow) waitKick(ctx context.Context, most time.Duration) (kicked bool) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-f.kick:
+		return true
 	case <-timer.C:
 	}
+	return false
 }
 
 // pause waits, whatever happens meanwhile.

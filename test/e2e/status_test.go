@@ -276,7 +276,8 @@ func TestT2_ARefusedStatus(t *testing.T) {
 	e.Eventually(func() error { return is(e.Remote.Get(resource, ns, "one"), 2, "spec", "size") })
 	e.Remote.Patch(resource, ns, "one", "metadata: {labels: {touched: x}}")
 	e.Remote.Patch(resource, ns, "one", "metadata: {labels: {touched: again}}")
-	e.Quiet(300 * time.Millisecond)
+	e.Local.Patch(resource, ns, "one", "spec: {size: 3}") // it has seen what came before
+	e.Eventually(func() error { return is(e.Remote.Get(resource, ns, "one"), 3, "spec", "size") })
 	refused := 0
 	for _, r := range e.Writes(began) {
 		if r.Side == "local" {
