@@ -130,9 +130,13 @@ func (c *confirmer) confirm(ctx context.Context, since time.Time) error {
 		return nil
 	}
 	asking := time.Now()
-	err := c.ask(ctx)
-	c.answer(asking, err == nil)
-	return err
+	if err := c.ask(ctx); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = asking
+	return nil
 }
 
 // ask returns nil when absences that were seen so far can be believed.
