@@ -94,7 +94,7 @@ func TestLiveEventBurst(t *testing.T) {
 	e, client := liveEvents(t, time.Now)
 	name := fmt.Sprint("burst", time.Now().UnixNano())
 	for i := range 300 {
-		e.Emit(source("ConfigMap", "default", name, fmt.Sprint(name, i)), corev1.EventTypeNormal, "Created", "created")
+		e.Emit(source("ConfigMap", "default", name, fmt.Sprint(name, i)), corev1.EventTypeWarning, "CreateFailed", "refused")
 	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
