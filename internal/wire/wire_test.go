@@ -76,7 +76,7 @@ func TestHeadOfManagedFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, entry := range o.GetManagedFields() {
-		owned := string(entry.FieldsV1.Raw)
+		owned := entry.FieldsV1.GetRawString()
 		if strings.Contains(owned, "f:spec") || strings.Contains(owned, "f:status") || strings.Contains(owned, "f:isthmus.dev/source-uid") != (i == 0) {
 			t.Errorf("%s owns %s", entry.Manager, owned)
 		}
