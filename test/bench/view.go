@@ -40,9 +40,10 @@ func newView(c *controlplane.Cluster, namespace string) (*view, error) {
 	}
 	v := &view{namespace: namespace}
 	real, own := []byte(c.UID()), []byte(uuid.NewUUID())
+	quiet := log.New(io.Discard, "", 0) // clients go away
 	v.server = httptest.NewUnstartedServer(&httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1, // what is watched is passed on at once
-		ErrorLog: log.New(io.Discard, "", 0), // clients that go away
+		ErrorLog: quiet,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			v.confine(r.Out)
@@ -54,6 +55,7 @@ func newView(c *controlplane.Cluster, namespace string) (*view, error) {
 			return nil
 		},
 	})
+	v.server.Config.ErrorLog = quiet
 	v.server.EnableHTTP2 = true
 	v.server.StartTLS()
 	return v, nil
