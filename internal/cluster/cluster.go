@@ -84,17 +84,21 @@ func (c *Cluster) makeClients() error {
 	config := c.RESTConfig()
 	client := &http.Client{Transport: c.transport}
 	// As dynamic.NewForConfigAndClient does it, but for the retries.
-	unversioned := dynamic.ConfigFor(config)
-	unversioned.APIPath = "/unused"
-	restClient, err := rest.UnversionedRESTClientForConfigAndClient(unversioned, client)
+	unversioned := func(config *rest.Config) (rest.Interface, error) {
+		config.APIPath = "/unused"
+		restClient, err := rest.UnversionedRESTClientForConfigAndClient(config, client)
+		return answersAtOnce{restClient}, err
+	}
+	restClient, err := unversioned(dynamic.ConfigFor(config))
 	if err != nil {
 		return err
 	}
-	c.dynamic = dynamic.New(answersAtOnce{restClient})
-	if c.metadata, err = metadata.NewForConfigAndClient(config, client); err != nil {
+	c.dynamic = dynamic.New(restClient)
+	if restClient, err = unversioned(wire.ConfigFor(config)); err != nil {
 		return err
 	}
-	if c.wire, err = wire.NewClient(config, client); err != nil {
+	c.wire = wire.New(restClient)
+	if c.metadata, err = metadata.NewForConfigAndClient(config, client); err != nil {
 		return err
 	}
 	c.clientset, err = kubernetes.NewForConfigAndClient(config, client)

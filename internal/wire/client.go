@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,19 +22,16 @@ var parameters = func() runtime.ParameterCodec {
 // Client reads and writes objects of any kind as they come.
 type Client struct{ rest rest.Interface }
 
-// NewClient makes a Client whose requests h sends. Each request is made once: client-go would otherwise sleep up to ten
-// times for the server's Retry-After inside the call.
-func NewClient(config *rest.Config, h *http.Client) (*Client, error) {
+// ConfigFor returns a copy of a configuration for the REST client of a Client.
+func ConfigFor(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.NegotiatedSerializer = negotiated{}
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	config.APIPath = "/unused"
-	client, err := rest.UnversionedRESTClientForConfigAndClient(config, h)
-	if err != nil {
-		return nil, err
-	}
-	return &Client{client}, nil
+	return config
 }
+
+// New makes a Client of a REST client that was made with ConfigFor.
+func New(client rest.Interface) *Client { return &Client{client} }
 
 // Resource returns the objects of a resource in a namespace; empty: in all, or it is cluster-scoped.
 func (c *Client) Resource(r schema.GroupVersionResource, namespace string) Resource {
@@ -102,5 +98,5 @@ func (r Resource) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 }
 
 func (r Resource) prepare(request *rest.Request, options runtime.Object) *rest.Request {
-	return request.MaxRetries(0).SpecificallyVersionedParams(options, parameters, metav1.Unversioned)
+	return request.SpecificallyVersionedParams(options, parameters, metav1.Unversioned)
 }
