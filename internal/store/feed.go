@@ -43,20 +43,24 @@ func (f *Feed) Delete(obj any) error { return f.event(obj, true) }
 
 func (f *Feed) event(obj any, deleted bool) error {
 	s := f.store
-	in, err := s.arrived(obj)
-	if err != nil {
-		return err
+	object, ok := obj.(*wire.Object)
+	if !ok {
+		return unexpected(obj)
+	}
+	var in *arrival
+	if !deleted {
+		in = s.receive(object, false)
 	}
 	s.mu.Lock()
 	if s.feeds[f.scope] != f {
 		s.mu.Unlock()
 		return nil
 	}
-	f.seen = in.version
+	f.seen = object.GetResourceVersion()
 	var change Change
 	var changed bool
 	if deleted {
-		key := in.key
+		key := keyOf(object)
 		if gap := s.gaps[key.Namespace]; gap != nil {
 			gap.gone[key] = f.seen
 		}
@@ -192,7 +196,11 @@ func (s *Store) arrived(obj any) (*arrival, error) {
 	case *wire.Object:
 		return s.receive(obj, false), nil
 	}
-	return nil, fmt.Errorf("store: expected an object as it came, got %T", obj)
+	return nil, unexpected(obj)
+}
+
+func unexpected(obj any) error {
+	return fmt.Errorf("store: expected an object as it came, got %T", obj)
 }
 
 func keyOf(obj metav1.Object) types.NamespacedName {
