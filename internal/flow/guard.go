@@ -146,9 +146,9 @@ func (g *guard) recount() {
 // whole decision: at a start, all twins are looked at.
 func (e *epoch) inferredAway(key types.NamespacedName, twin store.Item) bool {
 	place, x := twin.Key(), e.Extent()
-	if source := e.sources.Item(key); source.Exists() {
-		stamp, _ := boundary.ReadStamp(twin.Head())
-		if at, ok := boundary.Belongs(e.Rules, source.Head(), x.Naming, stamp.Rule); ok && at == place && source.UID() == stamp.SourceUID {
+	stamp, _ := boundary.ReadStamp(twin.Head())
+	if source := e.sources.Item(key); source.Exists() && source.UID() == stamp.SourceUID {
+		if at, ok := boundary.Belongs(e.Rules, source.Head(), x.Naming, stamp.Rule); ok && at == place {
 			return false
 		}
 	}
