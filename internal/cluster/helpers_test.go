@@ -153,6 +153,16 @@ func connect(t *testing.T, path string) (*Cluster, *logtest.Log) {
 	return c, log
 }
 
+// connectAs is connect as a user of a control plane.
+func connectAs(t *testing.T, cp *controlplane.Cluster, user string) (*Cluster, *logtest.Log) {
+	t.Helper()
+	path, err := cp.UserKubeconfig(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connect(t, path)
+}
+
 // later makes a cluster believe that time has passed.
 func later(c *Cluster, d time.Duration) {
 	c.transport.mu.Lock()

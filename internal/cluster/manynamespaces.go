@@ -2,10 +2,10 @@ package cluster
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -61,9 +61,7 @@ func (n *Namespaces) settle(allowed bool) {
 	all := &namespaceStore{of: n}
 	ctx, stop := context.WithCancel(n.ctx)
 	n.all = all
-	lw := n.cluster.metadataOf(namespaces, "")
-	go n.cluster.keepWatching(ctx, lw, &metav1.PartialObjectMetadata{}, namespaces, "", all, nil, func(err error) {
-		n.cluster.log.Warn("Watching failed and is tried again", "resource", namespaces.Resource, "reason", Reason(err), "error", err)
+	go n.cluster.watchMetadataTelling(ctx, namespaces, "", all, slog.LevelWarn, nil, func(err error) {
 		if apierrors.IsForbidden(err) {
 			n.mu.Lock()
 			all.denied = true

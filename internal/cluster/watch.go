@@ -28,15 +28,13 @@ const (
 // watchMetadata keeps store in step with a cluster-scoped resource, all of it or the object called name, until ctx
 // ends. It goes on after every failure, at once when again says so, and tells of each kind of failure once, at level.
 func (c *Cluster) watchMetadata(ctx context.Context, gvr schema.GroupVersionResource, name string, store cache.ReflectorStore, level slog.Level, again <-chan struct{}) {
-	c.keepWatching(ctx, c.metadataOf(gvr, name), &metav1.PartialObjectMetadata{}, gvr, name, store, again, func(err error) {
-		c.log.Log(ctx, level, "Watching failed and is tried again", "resource", gvr.GroupResource().String(), "name", name, "reason", Reason(err), "error", err)
-	})
+	c.watchMetadataTelling(ctx, gvr, name, store, level, again, func(error) {})
 }
 
-// metadataOf lists and watches the metadata of a cluster-scoped resource, all of it or the object called name.
-func (c *Cluster) metadataOf(gvr schema.GroupVersionResource, name string) cache.ListerWatcher {
+// watchMetadataTelling is watchMetadata, and tells failed, too, of each kind of failure once.
+func (c *Cluster) watchMetadataTelling(ctx context.Context, gvr schema.GroupVersionResource, name string, store cache.ReflectorStore, level slog.Level, again <-chan struct{}, failed func(error)) {
 	client := c.metadata.Resource(gvr)
-	return &cache.ListWatch{
+	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, narrow(o, name))
 		},
@@ -44,6 +42,10 @@ func (c *Cluster) metadataOf(gvr schema.GroupVersionResource, name string) cache
 			return client.Watch(ctx, narrow(o, name))
 		},
 	}
+	c.keepWatching(ctx, lw, &metav1.PartialObjectMetadata{}, gvr, name, store, again, func(err error) {
+		c.log.Log(ctx, level, "Watching failed and is tried again", "resource", gvr.GroupResource().String(), "name", name, "reason", Reason(err), "error", err)
+		failed(err)
+	})
 }
 
 // narrow makes a list or a watch one of the object called name, unless that is empty, as the server has it now.

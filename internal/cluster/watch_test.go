@@ -57,11 +57,7 @@ metadata: {name: few-a, labels: {a: b}}
 func TestLiveNamespacesByName(t *testing.T) {
 	cp, admin := live(t)
 	apply(t, cp, fewNamespaces)
-	path, err := cp.UserKubeconfig("few")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, _ := connect(t, path)
+	c, _ := connectAs(t, cp, "few")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	told := &told{}
@@ -119,11 +115,7 @@ func TestLiveAllNamespaces(t *testing.T) {
 // Denied watches are tried again seldom, told once, and nothing becomes absent by them.
 func TestLiveDeniedWatch(t *testing.T) {
 	cp, _ := live(t)
-	path, err := cp.UserKubeconfig("nobody-in-particular")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, log := connect(t, path)
+	c, log := connectAs(t, cp, "nobody-in-particular")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ns := c.WatchNamespaces(ctx, func(string) { t.Error("told of a namespace that we may not read") })
@@ -241,11 +233,7 @@ metadata: {name: many-there}
 func TestLiveManyNamespaces(t *testing.T) {
 	cp, admin := live(t)
 	apply(t, cp, manyNamespaces)
-	path, err := cp.UserKubeconfig("many")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, _ := connect(t, path)
+	c, _ := connectAs(t, cp, "many")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	told := &told{}
@@ -327,11 +315,7 @@ func watches(n *Namespaces) (single int) {
 func TestLiveManyNamespacesOneByOne(t *testing.T) {
 	cp, _ := live(t)
 	apply(t, cp, fewNamespaces)
-	path, err := cp.UserKubeconfig("few")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, _ := connect(t, path)
+	c, _ := connectAs(t, cp, "few")
 	ns := c.WatchNamespaces(t.Context(), func(string) {})
 	names := []string{"few-a"}
 	for len(names) <= singlesMost {
