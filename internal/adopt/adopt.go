@@ -121,9 +121,8 @@ func (r *run) index() {
 	ours := map[types.NamespacedName]string{}
 	for _, at := range slices.SortedFunc(maps.Keys(r.twins), compare) {
 		twin := r.twins[at]
-		if source, ok := r.f.Identity.SourceOf(twin); ok {
-			stamp, _ := boundary.ReadStamp(twin)
-			ours[source] = stamp.Rule
+		if stamp, ok := r.f.Identity.StampOf(twin); ok {
+			ours[stamp.Source] = stamp.Rule
 		} else if claim, ok := r.Former.Claim(twin, r.f.Direction, r.f.Identity); ok && claim.Stranger == "" {
 			r.claimed[claim.Source] = append(r.claimed[claim.Source], twin)
 			r.stamped[claim.Source] = claim.Rule

@@ -155,7 +155,6 @@ func writers(managers ...string) func(*Input) {
 				"time": noon.Add(time.Duration(i) * time.Second).Format(time.RFC3339), "fieldsV1": map[string]any{"f:status": map[string]any{}}})
 		}
 		set(in.Source, entries, "metadata", "managedFields")
-		TrimSource(in.Rules, in.Source)
 	}
 }
 func twinStatus(t tester, text string) func(*Input) {

@@ -115,23 +115,6 @@ func differing(a, b any, at Path) []Path {
 // from one that somebody else wrote.
 func (id Identity) StatusManager() string { return FieldManager + "/" + id.Home + "/" + id.Instance }
 
-// TrimSource takes from a source's metadata what no decision asks for: of managedFields the names of those who wrote
-// its status stay, where a rule returns it.
-func TrimSource(rules []*Rule, source *unstructured.Unstructured) {
-	var writers []any
-	if slices.ContainsFunc(rules, func(r *Rule) bool { return r.ReturnStatus }) {
-		for _, entry := range managedFields(source) {
-			if entry["subresource"] == "status" {
-				writers = append(writers, map[string]any{"manager": entry["manager"], "subresource": "status", "time": entry["time"]})
-			}
-		}
-	}
-	metadata := asObject(source.Object["metadata"])
-	if delete(metadata, "managedFields"); writers != nil {
-		metadata["managedFields"] = writers
-	}
-}
-
 // statusWriters returns the other managers that wrote an object's status, the latest first.
 func (d *decider) statusWriters(of *unstructured.Unstructured) []string {
 	var entries []managedEntry

@@ -93,7 +93,7 @@ const (
 
 // Provenance tells whose twin an object is, seen from a source (docs/contract.md, "The stamp").
 func (id Identity) Provenance(obj *unstructured.Unstructured, source types.NamespacedName) Provenance {
-	switch stamp, ours := id.readOwn(obj); {
+	switch stamp, ours := id.StampOf(obj); {
 	case !ours:
 		return Foreign
 	case stamp.Source != source:
@@ -102,8 +102,8 @@ func (id Identity) Provenance(obj *unstructured.Unstructured, source types.Names
 	return OursForThis
 }
 
-// readOwn returns the stamp of an object that this Isthmus created; ours is false for any other.
-func (id Identity) readOwn(obj *unstructured.Unstructured) (stamp Stamp, ours bool) {
+// StampOf returns the stamp of an object that this Isthmus created; ours is false for any other (N2).
+func (id Identity) StampOf(obj *unstructured.Unstructured) (stamp Stamp, ours bool) {
 	stamp, whole := ReadStamp(obj)
 	ours = whole && stamp.Origin == id.Cluster && stamp.Writer == id.Writer() && stamp.Twin == nameOf(obj) && !altered(obj)
 	return stamp, ours
@@ -126,12 +126,6 @@ func altered(obj *unstructured.Unstructured) bool {
 		return false
 	}
 	return false
-}
-
-// SourceOf returns the source that an object of ours came from; ok is false for a foreign one (N2).
-func (id Identity) SourceOf(obj *unstructured.Unstructured) (source types.NamespacedName, ok bool) {
-	stamp, ours := id.readOwn(obj)
-	return stamp.Source, ours
 }
 
 // NamespaceBody is the create-only apply body of a remote namespace that belongs to this origin (N4).

@@ -21,8 +21,8 @@ func TestP1_TheWholeStampIsWritten(t *testing.T) {
 	if diff := cmp.Diff(want, stamp); diff != "" || !whole {
 		t.Errorf("whole %v (-want +got):\n%s", whole, diff)
 	}
-	if source, ok := west.SourceOf(s.Twin); !ok || source != s.Key {
-		t.Errorf("N2: the way back leads to %v, %v", source, ok)
+	if stamp, ok := west.StampOf(s.Twin); !ok || stamp.Source != s.Key {
+		t.Errorf("N2: the way back leads to %v, %v", stamp.Source, ok)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestP5_ProvenanceIsReadFromTheStamp(t *testing.T) {
 			if got := west.Provenance(s.Twin, s.Key); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
-			if _, ok := west.SourceOf(s.Twin); ok == (test.want == Foreign) {
+			if _, ok := west.StampOf(s.Twin); ok == (test.want == Foreign) {
 				t.Errorf("SourceOf says %v", ok)
 			}
 		})

@@ -34,8 +34,8 @@ func (e *timeoutError) Error() string   { return fmt.Sprintf("no answer within %
 func (e *timeoutError) Timeout() bool   { return true }
 func (e *timeoutError) Temporary() bool { return true }
 
-// send sends the request over conn, with body for its body. An ordinary request ends after t.timeout, its body
-// included; a watch has that long until its first byte.
+// send sends the request over conn, with body for its body. A request ends when nothing comes for t.timeout, be it the
+// answer or more of its body; a watch has that long until its first byte.
 func (t *reloading) send(conn *connection, req *http.Request, body io.ReadCloser) (*http.Response, error) {
 	if !t.pinned(req.Context(), conn) {
 		return nil, errMoved
@@ -69,11 +69,13 @@ func (t *reloading) send(conn *connection, req *http.Request, body io.ReadCloser
 		finish()
 		return nil, err
 	}
+	came := func() { timer.Reset(t.timeout) }
 	if isWatch(req) {
 		timer.Stop()
+		came = func() {}
 	}
 	if resp.StatusCode != http.StatusSwitchingProtocols { // such a body is a connection
-		resp.Body = &answerBody{ReadCloser: resp.Body, ctx: ctx, finish: sync.OnceFunc(finish), failed: func(err error) {
+		resp.Body = &answerBody{ReadCloser: resp.Body, ctx: ctx, came: came, finish: sync.OnceFunc(finish), failed: func(err error) {
 			t.health.observe(req.Context(), conn.server.Host, nil, err)
 		}}
 	}
@@ -99,6 +101,7 @@ func isWatch(req *http.Request) bool {
 type answerBody struct {
 	io.ReadCloser
 	ctx    context.Context
+	came   func()
 	finish func()
 	failed func(error)
 }
@@ -106,6 +109,7 @@ type answerBody struct {
 func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == nil {
+		b.came()
 		return n, nil
 	}
 	if err != io.EOF {

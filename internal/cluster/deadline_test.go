@@ -19,6 +19,14 @@ func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(
 func TestHangingServerHoldsNobody(t *testing.T) {
 	release := make(chan struct{})
 	s := newServer(t, "", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("slow") {
+			for range 5 {
+				_, _ = io.WriteString(w, "more ")
+				w.(http.Flusher).Flush()
+				time.Sleep(80 * time.Millisecond)
+			}
+			return
+		}
 		if r.URL.Query().Has("body") || isWatch(r) && r.URL.Query().Get("resourceVersion") == "1" {
 			w.(http.Flusher).Flush() // headers, and then nothing
 		}
@@ -37,6 +45,9 @@ func TestHangingServerHoldsNobody(t *testing.T) {
 	_, err := c.Clientset().Discovery().RESTClient().Get().AbsPath("/x").Param("body", "1").Do(t.Context()).Raw()
 	if Reason(err) != ReasonTimeout {
 		t.Errorf("no body: %v", err)
+	}
+	if body, err := c.Clientset().Discovery().RESTClient().Get().AbsPath("/x").Param("slow", "1").Do(t.Context()).Raw(); err != nil || string(body) != "more more more more more " {
+		t.Errorf("a body that keeps coming, for longer than an answer may take: %q, %v", body, err)
 	}
 	w, err := c.Dynamic().Resource(namespaces).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil { // client-go makes an empty watch of a timeout

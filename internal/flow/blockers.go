@@ -54,7 +54,7 @@ func (b *blockers) found(ctx context.Context, place types.NamespacedName, obj *u
 	ctx, stop := context.WithCancel(ctx)
 	e := b.epoch
 	seen := store.New(store.Options{
-		Trim: func(o *unstructured.Unstructured) { o.SetManagedFields(nil) },
+		Slim: true,
 		Changed: func(c store.Change) {
 			if !c.New.Exists() || e.isTwin(c.New.Object()) {
 				b.gone(place)

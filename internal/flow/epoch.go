@@ -50,7 +50,7 @@ type epoch struct {
 	abroad     abroad
 	blind      atomic.Pointer[blindness] // what keeps the flow from running; nil: it runs
 	deciding   sync.Mutex                // held by a resync that decides
-	wound      map[string]bool           // removed rules that are wound down
+	wound      map[string]bool // removed rules that are wound down
 }
 
 // errServing ends an epoch whose ground is gone; the lifecycle then waits for it to come back.
@@ -111,7 +111,7 @@ func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *pla
 		Keep: func(o *unstructured.Unstructured) bool {
 			return boundary.Keeps(f.Rules, o, f.Extent().Naming) || f.Identity.Holds(o, f.Remote)
 		},
-		Trim:    func(o *unstructured.Unstructured) { boundary.TrimSource(f.Rules, o) },
+		Slim:    true,
 		Listing: e.guard.suspend,
 		Changed: e.sourceChanged,
 		Listed:  e.sourcesListed,
@@ -126,10 +126,9 @@ func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *pla
 }
 
 // indexTwin returns whose twin an object is, and by which rule; ours is false for what is no twin of ours.
-func (f *Flow) indexTwin(o *unstructured.Unstructured) (source types.NamespacedName, rule string, ours bool) {
-	source, ours = f.Identity.SourceOf(o)
-	stamp, _ := boundary.ReadStamp(o)
-	return source, stamp.Rule, ours
+func (f *Flow) indexTwin(o *unstructured.Unstructured) (source store.Second, ours bool) {
+	stamp, ours := f.Identity.StampOf(o)
+	return store.Second{Name: stamp.Source, Label: stamp.Rule, UID: stamp.SourceUID}, ours
 }
 
 // workers is the most that any of the rules asks for.

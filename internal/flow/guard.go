@@ -145,10 +145,9 @@ func (g *guard) recount() {
 // inferredAway reports whether a twin would go for a reason that is only inferred. What is in step is told without a
 // whole decision: at a start, all twins are looked at.
 func (e *epoch) inferredAway(key types.NamespacedName, twin store.Item) bool {
-	place, x := twin.Key(), e.Extent()
-	stamp, _ := boundary.ReadStamp(twin.Head())
-	if source := e.sources.Item(key); source.Exists() && source.UID() == stamp.SourceUID {
-		if at, ok := boundary.Belongs(e.Rules, source.Head(), x.Naming, stamp.Rule); ok && at == place {
+	place := twin.Key()
+	if source := e.sources.Item(key); source.Exists() && source.UID() == twin.SecondUID() {
+		if at, ok := boundary.Belongs(e.Rules, source.Head(), e.Extent().Naming, twin.Label()); ok && at == place {
 			return false
 		}
 	}

@@ -125,12 +125,12 @@ func TestF8_TwinsThatAreMadeMeanwhileDoNotCount(t *testing.T) {
 	create := func(i int) (twin *unstructured.Unstructured, event func(), answered func(metav1.Object, error)) {
 		twin = fresh[i].(*unstructured.Unstructured)
 		twin.SetResourceVersion(c.version())
-		source, _ := c.Identity.SourceOf(twin)
+		stamp, _ := c.Identity.StampOf(twin)
 		return twin, func() {
 			if err := c.twin.Add(sent(t, twin)); err != nil {
 				t.Fatal(err)
 			}
-		}, c.guard.creating(source, nameOf(twin))
+		}, c.guard.creating(stamp.Source, nameOf(twin))
 	}
 	c.list(sources, old)
 	c.expect("all twins are where they do not belong any more", 6, 6, true)

@@ -75,9 +75,13 @@ func BenchmarkHeapInStep(b *testing.B) {
 			source, twin := c.inStep(i)
 			sources, twins = append(sources, source), append(twins, twin)
 		}
-		bare := []*store.Store{store.New(store.Options{}), store.New(store.Options{Index: c.indexTwin})}
+		bare := []*store.Store{store.New(store.Options{Slim: true}), store.New(store.Options{Index: c.indexTwin})}
 		for i, list := range [][]any{sources, twins} {
-			if err := bare[i].Feed("").Replace(slices.Clone(list), c.version()); err != nil {
+			came := slices.Clone(list)
+			for j, o := range came {
+				came[j] = sent(b, o.(*unstructured.Unstructured))
+			}
+			if err := bare[i].Feed("").Replace(came, c.version()); err != nil {
 				b.Fatal(err)
 			}
 		}

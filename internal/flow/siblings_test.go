@@ -28,8 +28,8 @@ func sibling(s *Siblings, remote string, change ...func(*Options)) *Flow {
 // runs gives a flow an epoch, whose twins are not listed yet, and returns their feed.
 func runs(f *Flow) *store.Feed {
 	e := &epoch{Flow: f, queue: newQueue(1), sources: store.New(store.Options{})}
-	e.twins = store.New(store.Options{Index: func(o *unstructured.Unstructured) (types.NamespacedName, string, bool) {
-		return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, "", true
+	e.twins = store.New(store.Options{Index: func(o *unstructured.Unstructured) (store.Second, bool) {
+		return store.Second{Name: nameOf(o)}, true
 	}})
 	feed := e.twins.Feed("")
 	e.twinWatches.all = map[string]*watcher{"": {epoch: e, feed: feed}}

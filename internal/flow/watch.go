@@ -128,20 +128,24 @@ func (w *watcher) listWatch() cache.ListerWatcher {
 		}
 		return w.side.trust(ctx)
 	}
-	return &cache.ListWatch{
+	return listed{&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			ctx, err := prepare(ctx, &o)
 			if err != nil {
 				w.outcome(err)
 				return nil, err
 			}
-			list, err := client.List(ctx, o)
+			list := &metav1.List{}
+			list.ListMeta, err = client.List(ctx, o, func(object *wire.Object) error {
+				list.Items = append(list.Items, runtime.RawExtension{Object: w.feed.Pack(object)})
+				return nil
+			})
 			if err != nil {
 				w.failure(err) // that it works again is told by the watch
-			} else {
-				w.opened()
+				return nil, err
 			}
-			return list, err
+			w.opened()
+			return list, nil
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			ctx, err := prepare(ctx, &o)
@@ -161,8 +165,14 @@ func (w *watcher) listWatch() cache.ListerWatcher {
 				}
 			}}, nil
 		},
-	}
+	}}
 }
+
+// listed has a reflector list, and not watch from the beginning, which takes the server and us more time.
+type listed struct{ *cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported is what a reflector asks for.
+func (listed) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (w *watcher) outcome(err error) {
 	if err != nil {

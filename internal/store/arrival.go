@@ -1,19 +1,18 @@
 package store
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"isthmus.dev/isthmus/internal/wire"
 )
 
-// arrival is an object on its way into the Store. A reflector that streams a list holds arrivals of all of it, and asks
-// them for no more than they answer.
+// arrival is an object on its way into the Store.
 type arrival struct {
-	metav1.Object // nil
-	key           types.NamespacedName
-	version       string
+	key     types.NamespacedName
+	version string
 	// keep is what Options.Keep said at a turn of the Store.
 	keep bool
 	turn int
@@ -22,14 +21,11 @@ type arrival struct {
 	record *record
 }
 
-// GetNamespace is part of metav1.Object.
-func (in *arrival) GetNamespace() string { return in.key.Namespace }
+// GetObjectKind is part of runtime.Object.
+func (in *arrival) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
-// GetName is part of metav1.Object.
-func (in *arrival) GetName() string { return in.key.Name }
-
-// GetResourceVersion is part of metav1.Object.
-func (in *arrival) GetResourceVersion() string { return in.version }
+// DeepCopyObject is part of runtime.Object.
+func (in *arrival) DeepCopyObject() runtime.Object { return in }
 
 // receive prepares an object that arrives, without the lock: what takes time is done here. One that does not matter now is
 // packed only if it has to wait for a list to be complete.

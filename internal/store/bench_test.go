@@ -67,9 +67,10 @@ func parse(format string, args ...any) *unstructured.Unstructured {
 	return o
 }
 
-func bySource(o *unstructured.Unstructured) (types.NamespacedName, string, bool) {
-	namespace, name, ok := strings.Cut(o.GetAnnotations()["isthmus.dev/source"], "/")
-	return types.NamespacedName{Namespace: namespace, Name: name}, o.GetAnnotations()["isthmus.dev/rule"], ok
+func bySource(o *unstructured.Unstructured) (Second, bool) {
+	annotations := o.GetAnnotations()
+	namespace, name, ok := strings.Cut(annotations["isthmus.dev/source"], "/")
+	return Second{types.NamespacedName{Namespace: namespace, Name: name}, annotations["isthmus.dev/rule"], types.UID(annotations["isthmus.dev/source-uid"])}, ok
 }
 
 // What a source and its twin take of the heap, in a store each.
@@ -84,7 +85,7 @@ func BenchmarkHeap(b *testing.B) {
 	}
 	for b.Loop() {
 		before := heap()
-		sources, twins := New(Options{}), New(Options{Index: bySource})
+		sources, twins := New(Options{Slim: true}), New(Options{Index: bySource})
 		for of, s := range []*Store{sources, twins} {
 			list := make([]any, 0, n)
 			for i := range n {

@@ -5,9 +5,9 @@ import (
 	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/client-go/tools/cache"
 
 	"isthmus.dev/isthmus/internal/wire"
 )
@@ -179,15 +179,9 @@ func (f *Feed) Settled() bool {
 // Resync does nothing: resyncs are the flow's.
 func (f *Feed) Resync() error { return nil }
 
-// Transformer lets a reflector that streams a list hold its objects as the Store does.
-func (f *Feed) Transformer() cache.TransformFunc {
-	return func(obj any) (any, error) {
-		if object, ok := obj.(*wire.Object); ok {
-			return f.store.receive(object, true), nil
-		}
-		return obj, nil
-	}
-}
+// Pack returns what Replace takes in place of an object: what is listed waits, as small as in the Store, until the list is
+// complete.
+func (f *Feed) Pack(obj *wire.Object) runtime.Object { return f.store.receive(obj, true) }
 
 func (s *Store) arrived(obj any) (*arrival, error) {
 	switch obj := obj.(type) {

@@ -25,8 +25,8 @@ func (i Item) Key() types.NamespacedName { return i.record.key }
 
 // UID returns the UID.
 func (i Item) UID() types.UID {
-	_, uid, _ := i.record.parts()
-	return types.UID(strings.Clone(uid))
+	texts, _ := i.record.parts()
+	return types.UID(strings.Clone(texts.uid))
 }
 
 // ResourceVersion returns the resourceVersion.
@@ -51,6 +51,12 @@ func (i Item) Label() string {
 	return i.record.second.label
 }
 
+// SecondUID returns the UID that Options.Index gave; empty without a second name.
+func (i Item) SecondUID() types.UID {
+	texts, _ := i.record.parts()
+	return types.UID(strings.Clone(texts.secondUID))
+}
+
 // Head returns the head of the object (see wire.Object), which costs less than the whole; nil: there is none.
 func (i Item) Head() *unstructured.Unstructured {
 	if i.record == nil {
@@ -72,6 +78,6 @@ func (i Item) Object() *unstructured.Unstructured {
 }
 
 func (r *record) version() string {
-	version, _, _ := r.parts()
-	return version
+	texts, _ := r.parts()
+	return texts.version
 }

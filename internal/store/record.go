@@ -14,14 +14,14 @@ import (
 // record is one state of one object, encoded. All but the chain of its second name never changes.
 type record struct {
 	key types.NamespacedName
-	// data is a byte of flags, the resourceVersion, the UID, and the object's JSON, squeezed.
+	// data is a byte of flags, the resourceVersion, the UID, that of the second name, and the object's JSON, squeezed.
 	data string
 	// second is nil where Options.Index gave no second name.
-	second *second
+	second *chained
 }
 
-// second is what a record has beside its key by Options.Index.
-type second struct {
+// chained is the second name of a record.
+type chained struct {
 	name  types.NamespacedName
 	label string
 	// next has the same second name; guarded by the Store's lock.
@@ -37,27 +37,36 @@ const (
 // encode makes the record of an object.
 func (s *Store) encode(obj *wire.Object) *record {
 	r := &record{key: tight(keyOf(obj))}
+	secondUID := ""
 	if s.options.Index != nil {
-		if name, label, ok := s.options.Index(obj.Head); ok {
-			r.second = &second{name: tight(name), label: unique.Make(label).Value()}
-			if name.Name == r.key.Name {
+		if second, ok := s.options.Index(obj.Owners()); ok {
+			r.second, secondUID = &chained{name: tight(second.Name), label: unique.Make(second.Label).Value()}, string(second.UID)
+			if second.Name.Name == r.key.Name {
 				r.second.name.Name = r.key.Name
 			}
 		}
 	}
-	version, uid := obj.GetResourceVersion(), string(obj.GetUID())
+	texts := []string{obj.GetResourceVersion(), string(obj.GetUID()), secondUID}
 	flags := byte(0)
 	if obj.GetDeletionTimestamp() != nil {
 		flags |= deleting
 	}
-	payload, squeezed := s.dictionary.squeeze(obj.JSON)
+	plain := obj.JSON
+	if s.options.Slim {
+		plain = obj.Slim()
+	}
+	payload, squeezed := s.dictionary.squeeze(plain)
 	if squeezed {
 		flags |= dense
 	}
 	var data strings.Builder
-	data.Grow(1 + 2*binary.MaxVarintLen16 + len(version) + len(uid) + len(payload))
+	length := 1 + len(payload)
+	for _, text := range texts {
+		length += binary.MaxVarintLen16 + len(text)
+	}
+	data.Grow(length)
 	data.WriteByte(flags)
-	for _, text := range []string{version, uid} {
+	for _, text := range texts {
 		data.Write(binary.AppendUvarint(nil, uint64(len(text))))
 		data.WriteString(text)
 	}
@@ -69,26 +78,25 @@ func (s *Store) encode(obj *wire.Object) *record {
 // decode makes the object of a record, and tells how long its JSON is.
 func (s *Store) decode(r *record) (obj *unstructured.Unstructured, size int) {
 	text := s.expand(r)
-	obj = wire.Decode(text)
-	if s.options.Trim != nil {
-		s.options.Trim(obj)
-	}
-	return obj, len(text)
+	return wire.Decode(text), len(text)
 }
 
 // expand returns the JSON of a record.
 func (s *Store) expand(r *record) []byte {
-	_, _, payload := r.parts()
+	_, payload := r.parts()
 	if r.data[0]&dense != 0 {
 		return s.dictionary.expand([]byte(payload))
 	}
 	return []byte(payload)
 }
 
+// texts are what a record has in plain beside the payload.
+type texts struct{ version, uid, secondUID string }
+
 // parts takes the data of a record apart. What it returns holds on to all of the data.
-func (r *record) parts() (version, uid, payload string) {
+func (r *record) parts() (t texts, payload string) {
 	rest := r.data[1:]
-	for _, text := range []*string{&version, &uid} {
+	for _, text := range []*string{&t.version, &t.uid, &t.secondUID} {
 		length, n := 0, 0
 		for shift := 0; ; shift += 7 {
 			b := rest[n]
@@ -99,7 +107,7 @@ func (r *record) parts() (version, uid, payload string) {
 		}
 		*text, rest = rest[n:n+length], rest[n+length:]
 	}
-	return version, uid, rest
+	return t, rest
 }
 
 // tight returns a name that holds on to nothing but itself. Of namespaces there are few, so all have the same one.

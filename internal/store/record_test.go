@@ -70,9 +70,9 @@ func TestManyObjects(t *testing.T) {
 
 // What is known of an object without decoding it is told as it came.
 func TestItems(t *testing.T) {
-	s := New(Options{Index: func(o *unstructured.Unstructured) (types.NamespacedName, string, bool) {
+	s := New(Options{Index: func(o *unstructured.Unstructured) (Second, bool) {
 		owner := o.GetLabels()["owner"]
-		return key("owner", owner), "label of " + owner, owner != ""
+		return Second{key("owner", owner), "label of " + owner, types.UID("uid of " + owner)}, owner != ""
 	}})
 	f := s.Feed("")
 	o := plain("a", "x", "7")
@@ -83,11 +83,11 @@ func TestItems(t *testing.T) {
 	must(t, f.Add(object("a", "y", "8")))
 	item := s.Item(key("a", "x"))
 	name, ok := item.Second()
-	got := fmt.Sprintln(item.Key(), item.UID(), item.ResourceVersion(), item.Deleting(), name, ok, item.Label())
-	if want := "a/x one 7 true owner/p true label of p\n"; got != want {
+	got := fmt.Sprintln(item.Key(), item.UID(), item.ResourceVersion(), item.Deleting(), name, ok, item.Label(), item.SecondUID())
+	if want := "a/x one 7 true owner/p true label of p uid of p\n"; got != want {
 		t.Errorf("%sexpected %s", got, want)
 	}
-	if name, ok := s.Item(key("a", "y")).Second(); ok || s.Item(key("a", "y")).Label() != "" {
+	if name, ok := s.Item(key("a", "y")).Second(); ok || s.Item(key("a", "y")).Label() != "" || s.Item(key("a", "y")).SecondUID() != "" {
 		t.Errorf("an object without a second name has %s", name)
 	}
 	if named := s.Named(key("owner", "p")); len(named) != 1 || named[0].Object().GetName() != "x" {

@@ -22,16 +22,25 @@ type Change struct {
 	Echo bool
 }
 
+// Second is what Named finds an object by, which has one beside its own.
+type Second struct {
+	Name types.NamespacedName
+	// Label says more of the name; there are few.
+	Label string
+	// UID belongs to what has the name.
+	UID types.UID
+}
+
 // Options say what a Store keeps and whom it tells. All functions are optional; they must not call the Store back,
 // but for Changed, which is called without a lock.
 type Options struct {
 	// Keep says by its head (see wire.Object) whether an object matters; one that does not counts as absent.
 	// It may be called more than once for one.
 	Keep func(head *unstructured.Unstructured) bool
-	// Trim removes, in place, what nobody will ask for, of an object that is about to be shown.
-	Trim func(*unstructured.Unstructured)
-	// Index gives an object, by its head, a second name, by which Named finds it, and a label, of which there are few.
-	Index func(head *unstructured.Unstructured) (name types.NamespacedName, label string, ok bool)
+	// Slim: of managedFields no more is kept than who wrote.
+	Slim bool
+	// Index gives an object a second name, by its head with managedFields (see wire.Object).
+	Index func(head *unstructured.Unstructured) (second Second, ok bool)
 	// Listing is called before a complete list replaces what is known of a scope.
 	Listing func()
 	// Changed is told of every change, in the order of a feed's events.

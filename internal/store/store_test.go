@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
 	"isthmus.dev/isthmus/internal/wire"
@@ -179,8 +178,8 @@ func TestOnlyObjects(t *testing.T) {
 // Whatever comes in which order, the store ends with what the server has, and its index with it.
 func TestConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := New(Options{Index: func(o *unstructured.Unstructured) (types.NamespacedName, string, bool) {
-			return key("owner", o.GetLabels()["owner"]), "a label", o.GetLabels()["owner"] != ""
+		s := New(Options{Index: func(o *unstructured.Unstructured) (Second, bool) {
+			return Second{key("owner", o.GetLabels()["owner"]), "a label", "a UID"}, o.GetLabels()["owner"] != ""
 		}})
 		f := s.Feed("")
 		if err := f.Replace(nil, "1"); err != nil {
@@ -346,9 +345,9 @@ func TestSift(t *testing.T) {
 	}
 }
 
-// A list that a reflector streams waits in a store of the reflector's own, as arrivals, until it is complete. What begins
-// to matter meanwhile is not lost, and what stops to is not kept.
-func TestStreamedLists(t *testing.T) {
+// What is listed waits, packed, until the list is complete. What begins to matter meanwhile is not lost, and what stops to is
+// not kept.
+func TestPackedLists(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		meanwhile func(s *Store, matters map[string]bool)
@@ -372,14 +371,9 @@ func TestStreamedLists(t *testing.T) {
 			options.Keep = func(head *unstructured.Unstructured) bool { return matters[head.GetNamespace()] }
 			s := New(options)
 			f := s.Feed("")
-			waiting := cache.NewStore(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.WithTransformer(f.Transformer()))
-			for _, o := range []*wire.Object{object("a", "x", "3"), object("b", "y", "5"), object("a", "gone", "2")} {
-				must(t, waiting.Add(o))
-			}
-			must(t, waiting.Update(object("a", "x", "4")))
-			must(t, waiting.Delete(object("a", "gone", "5")))
+			waiting := []any{f.Pack(object("a", "x", "4")), f.Pack(object("b", "y", "5"))}
 			test.meanwhile(s, matters)
-			must(t, f.Replace(waiting.List(), "6"))
+			must(t, f.Replace(waiting, "6"))
 			slices.Sort(r.lines)
 			r.told(t, append(test.told, "listed ")...)
 		})

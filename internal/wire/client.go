@@ -3,7 +3,9 @@ package wire
 import (
 	"context"
 	"fmt"
+	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -77,24 +79,32 @@ func (r Resource) one(ctx context.Context, request *rest.Request, name string, s
 	return object, nil
 }
 
-// List returns a page of objects, as the items of a metav1.List.
-func (r Resource) List(ctx context.Context, o metav1.ListOptions) (*metav1.List, error) {
-	answer, err := r.prepare(r.rest.Get().AbsPath(r.path...), &o).Do(ctx).Get()
+// List calls each for all objects, as they come, and returns what the list says of itself. All are asked for at once: pages
+// take a server far more time, for it reads the later ones from etcd. They may be compressed: a server that does not have
+// to writes a list in small pieces, which takes it longer.
+func (r Resource) List(ctx context.Context, o metav1.ListOptions, each func(*Object) error) (metav1.ListMeta, error) {
+	o.Limit = 0
+	body, err := r.prepare(r.rest.Get().AbsPath(r.path...), &o).Stream(ctx)
 	if err != nil {
-		return nil, err
+		return metav1.ListMeta{}, err
 	}
-	list, ok := answer.(*metav1.List)
-	if !ok {
-		return nil, fmt.Errorf("expected a list of %s, got %T", r.path[len(r.path)-1], answer)
+	defer func() { _ = body.Close() }()
+	of, err := readList(body, each)
+	if err != nil {
+		return of, fmt.Errorf("the list of %s: %w", r.path[len(r.path)-1], err)
 	}
-	return list, nil
+	return of, nil
 }
 
-// Watch tells of changes by events with an Object, or a metav1.Status. It is not compressed: that costs both ends more
+// Watch tells of changes by events with an Object, or a metav1.Status. They are not compressed: that costs both ends more
 // than it saves on most links.
 func (r Resource) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
-	return r.prepare(r.rest.Get().AbsPath(r.path...), &o).SetHeader("Accept-Encoding", "identity").Watch(ctx)
+	body, err := r.prepare(r.rest.Get().AbsPath(r.path...), &o).SetHeader("Accept-Encoding", "identity").Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return watch.NewStreamWatcher(newEvents(body), apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")), nil
 }
 
 func (r Resource) prepare(request *rest.Request, options runtime.Object) *rest.Request {

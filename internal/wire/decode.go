@@ -23,11 +23,11 @@ type decoder struct {
 // mostNames bounds how many names of fields a decoder remembers, so that not every object has copies of its own.
 const mostNames = 1024
 
-var decoders = sync.Pool{New: func() any {
-	d := &decoder{names: map[string]string{}}
-	d.Decoder = jsontext.NewDecoder(&d.input, lenient)
-	return d
-}}
+var decoders = sync.Pool{New: func() any { return newDecoder(&bytes.Buffer{}) }}
+
+func newDecoder(r io.Reader) *decoder {
+	return &decoder{Decoder: jsontext.NewDecoder(r, lenient), names: map[string]string{}}
+}
 
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
@@ -142,6 +142,17 @@ func (d *decoder) items(each func() error) error {
 		}
 	}
 	_, err := d.ReadToken()
+	return err
+}
+
+// text reads a string.
+func (d *decoder) text(into *string) error {
+	quoted, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	unquoted, err := jsontext.AppendUnquote(nil, quoted)
+	*into = string(unquoted)
 	return err
 }
 

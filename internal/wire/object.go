@@ -5,6 +5,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,20 +16,29 @@ import (
 // Object is an object as it came. It is not changed.
 type Object struct {
 	metav1.Object // that of Head
-	// Head is apiVersion, kind and metadata, in which each entry of managedFields has no more than what it owns of the
-	// metadata.
+	// Head is apiVersion, kind, and metadata without managedFields.
 	Head *unstructured.Unstructured
 	// JSON is all of it.
-	JSON []byte
+	JSON    []byte
+	managed managed
 }
+
+// managed says where managedFields are in an object's JSON.
+type managed struct {
+	list  span
+	owned []span // what the entries own: the values of fieldsV1
+}
+
+// span is a part of a text.
+type span struct{ from, to int }
 
 // Parse reads the head of an object, whose JSON it keeps.
 func Parse(text []byte) (*Object, error) {
-	head, err := headOf(text)
+	head, managed, err := headOf(text)
 	if err != nil {
 		return nil, err
 	}
-	return of(head, text), nil
+	return of(head, managed, text), nil
 }
 
 // Of makes an Object of one that is decoded.
@@ -40,9 +50,41 @@ func Of(u *unstructured.Unstructured) (*Object, error) {
 	return Parse(text)
 }
 
-func of(head map[string]any, text []byte) *Object {
+func of(head map[string]any, managed managed, text []byte) *Object {
 	u := &unstructured.Unstructured{Object: head}
-	return &Object{Object: u, Head: u, JSON: text}
+	return &Object{Object: u, Head: u, JSON: text, managed: managed}
+}
+
+// Owners returns Head with managedFields, of which each entry has no more than what it owns of the metadata.
+func (o *Object) Owners() *unstructured.Unstructured {
+	metadata, _ := o.Head.Object["metadata"].(map[string]any)
+	if metadata == nil || o.managed.list == (span{}) {
+		return o.Head
+	}
+	var managers any
+	err := read(o.JSON[o.managed.list.from:o.managed.list.to], func(d *decoder) (err error) {
+		managers, err = d.managers()
+		return err
+	})
+	if err != nil {
+		panic(fmt.Sprintf("wire: read managedFields, which were parsed before: %v", err))
+	}
+	head, metadata := maps.Clone(o.Head.Object), maps.Clone(metadata)
+	head["metadata"], metadata["managedFields"] = metadata, managers
+	return &unstructured.Unstructured{Object: head}
+}
+
+// Slim returns JSON of the object in which managedFields say who wrote, and not what.
+func (o *Object) Slim() []byte {
+	if len(o.managed.owned) == 0 {
+		return o.JSON
+	}
+	slim, kept := make([]byte, 0, len(o.JSON)), 0
+	for _, owned := range o.managed.owned {
+		slim = append(append(slim, o.JSON[kept:owned.from]...), "{}"...)
+		kept = owned.to
+	}
+	return append(slim, o.JSON[kept:]...)
 }
 
 // Decode returns the whole object, which is the caller's; nil of nil.
@@ -84,33 +126,76 @@ func (o *Object) Field(field string) any {
 func (o *Object) GetObjectKind() schema.ObjectKind { return o.Head.GetObjectKind() }
 
 // DeepCopyObject is part of runtime.Object.
-func (o *Object) DeepCopyObject() runtime.Object { return of(o.Head.DeepCopy().Object, o.JSON) }
-
-// headOf reads what Head has.
-func headOf(text []byte) (map[string]any, error) {
-	var head map[string]any
-	err := read(text, func(d *decoder) (err error) {
-		head, err = d.some(func(name string) reader {
-			switch name {
-			case "apiVersion", "kind":
-				return d.value
-			case "metadata":
-				return d.metadata
-			}
-			return nil
-		})
-		return err
-	})
-	return head, err
+func (o *Object) DeepCopyObject() runtime.Object {
+	return of(o.Head.DeepCopy().Object, o.managed, o.JSON)
 }
 
-// metadata reads metadata, with what managers own of it.
-func (d *decoder) metadata() (any, error) {
+// headOf reads what Head has, and finds managedFields.
+func headOf(text []byte) (head map[string]any, managed managed, err error) {
+	err = read(text, func(d *decoder) (err error) {
+		head, err = d.head(&managed)
+		return err
+	})
+	return head, managed, err
+}
+
+// head reads what the Head of an Object has, and finds managedFields.
+func (d *decoder) head(found *managed) (map[string]any, error) {
 	return d.some(func(name string) reader {
+		switch name {
+		case "apiVersion", "kind":
+			return d.value
+		case "metadata":
+			return func() (any, error) { return d.metadata(found) }
+		}
+		return nil
+	})
+}
+
+func (d *decoder) metadata(found *managed) (any, error) {
+	metadata, err := d.some(func(name string) reader {
 		if name == "managedFields" {
-			return d.managers
+			return func() (any, error) { return nil, d.find(found) }
 		}
 		return d.value
+	})
+	delete(metadata, "managedFields")
+	return metadata, err
+}
+
+// find passes over managedFields and says where they are.
+func (d *decoder) find(found *managed) error {
+	*found = managed{}
+	if d.PeekKind() != '[' {
+		return d.SkipValue()
+	}
+	if err := d.open('['); err != nil {
+		return err
+	}
+	found.list.from = int(d.InputOffset()) - 1
+	for d.PeekKind() != ']' {
+		if err := d.findOwned(found); err != nil {
+			return err
+		}
+	}
+	_, err := d.ReadToken()
+	found.list.to = int(d.InputOffset())
+	return err
+}
+
+// findOwned passes over an entry of managedFields and says where what it owns is.
+func (d *decoder) findOwned(found *managed) error {
+	if d.PeekKind() != '{' {
+		return d.SkipValue()
+	}
+	return d.fields(func(name string) error {
+		if name != "fieldsV1" {
+			return d.SkipValue()
+		}
+		value, err := d.ReadValue()
+		to := int(d.InputOffset())
+		found.owned = append(found.owned, span{to - len(value), to})
+		return err
 	})
 }
 

@@ -12,10 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/watch"
-	restwatch "k8s.io/client-go/rest/watch"
 	"pgregory.net/rapid"
 )
 
@@ -75,15 +73,61 @@ func TestHeadOfManagedFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, entry := range o.GetManagedFields() {
+	if o.GetManagedFields() != nil {
+		t.Error("the head has managedFields")
+	}
+	owners := o.Owners()
+	for i, entry := range owners.GetManagedFields() {
 		owned := entry.FieldsV1.GetRawString()
 		if strings.Contains(owned, "f:spec") || strings.Contains(owned, "f:status") || strings.Contains(owned, "f:isthmus.dev/source-uid") != (i == 0) {
 			t.Errorf("%s owns %s", entry.Manager, owned)
 		}
 	}
-	if len(o.GetManagedFields()) != 2 || o.GetManagedFields()[0].Manager != "isthmus" || o.GetUID() == "" {
-		t.Errorf("the head is %v", o.Head.Object)
+	if len(owners.GetManagedFields()) != 2 || owners.GetManagedFields()[0].Manager != "isthmus" || owners.GetUID() == "" {
+		t.Errorf("the head is %v", owners.Object)
 	}
+}
+
+// Slim, an object says who wrote it, and is the same otherwise.
+func TestSlim(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var managedFields any
+		entries := rapid.SliceOfN(rapid.OneOf(values(1), rapid.MapOfN(rapid.SampledFrom([]string{"manager", "fieldsV1", "time"}), values(2), 0, 3).AsAny()), 0, 3).Draw(t, "entries")
+		if managedFields = entries; rapid.Bool().Draw(t, "no list") {
+			managedFields = values(1).Draw(t, "managedFields")
+		}
+		content := map[string]any{"kind": "Widget", "metadata": map[string]any{"name": "x", "managedFields": managedFields, "labels": values(1).Draw(t, "labels")}, "spec": values(2).Draw(t, "spec")}
+		text, err := json.MarshalIndent(content, "", rapid.SampledFrom([]string{"", " "}).Draw(t, "indent"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		strip := func(content map[string]any) (owned []any) {
+			list, _ := content["metadata"].(map[string]any)["managedFields"].([]any)
+			for _, entry := range list {
+				if entry, ok := entry.(map[string]any); ok {
+					if fields, ok := entry["fieldsV1"]; ok {
+						owned = append(owned, fields)
+						delete(entry, "fieldsV1")
+					}
+				}
+			}
+			return owned
+		}
+		want, got := o.Decode().Object, Decode(o.Slim()).Object
+		strip(want)
+		for _, fields := range strip(got) {
+			if diff := cmp.Diff(map[string]any{}, fields); diff != "" {
+				t.Fatalf("what an entry owns is left: %s", diff)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+	})
 }
 
 func TestWhatIsNoObject(t *testing.T) {
@@ -103,17 +147,12 @@ func TestWhatIsNoObject(t *testing.T) {
 	}
 }
 
-// What is decoded does not change when the memory that it was read from is used again.
 func TestAnswers(t *testing.T) {
 	decode := func(text string) any {
 		t.Helper()
-		buffer := []byte(text)
-		out, _, err := codec{}.Decode(buffer, nil, nil)
+		out, _, err := codec{}.Decode([]byte(text), nil, nil)
 		if err != nil {
 			t.Fatal(err)
-		}
-		for i := range buffer {
-			buffer[i] = '#'
 		}
 		return out
 	}
@@ -123,28 +162,58 @@ func TestAnswers(t *testing.T) {
 	if s, ok := decode(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409}`).(*metav1.Status); !ok || s.Reason != metav1.StatusReasonConflict {
 		t.Errorf("a status is %v", s)
 	}
-	list, ok := decode(`{"kind":"WidgetList","apiVersion":"example.io/v1","metadata":{"resourceVersion":"9","continue":"more"},"items":[
-		{"metadata":{"name":"x"},"spec":{"a":1}}, { } ,{"kind":"Gadget","apiVersion":"v1","metadata":{"name":"y"}}]}`).(*metav1.List)
-	if !ok || list.ResourceVersion != "9" || list.Continue != "more" || len(list.Items) != 3 {
-		t.Fatalf("a list is %v", list)
-	}
-	var items []string
-	for _, item := range list.Items {
-		o := item.Object.(*Object)
-		whole := o.Decode()
-		if diff := cmp.Diff(whole.GroupVersionKind(), o.Head.GroupVersionKind()); diff != "" {
-			t.Errorf("the head of an item is not that of the whole: %s", diff)
-		}
-		items = append(items, fmt.Sprintf("%s %s %v", whole.GroupVersionKind(), whole.GetName(), whole.Object["spec"]))
-	}
-	if want := []string{"example.io/v1, Kind=Widget x map[a:1]", "example.io/v1, Kind=Widget  <nil>", "/v1, Kind=Gadget y <nil>"}; cmp.Diff(want, items) != "" {
-		t.Errorf("items are %q", items)
-	}
-	if list, ok := decode(`{"kind":"WidgetList","apiVersion":"v1","metadata":{},"items":null}`).(*metav1.List); !ok || len(list.Items) != 0 {
-		t.Errorf("a list of none is %v", list)
-	}
 	if _, _, err := (codec{}).Decode([]byte(`{"metadata":{}}`), nil, nil); err == nil {
 		t.Error("an answer without a kind was taken for something")
+	}
+}
+
+// A list tells its items in their order, wherever its own kind stands, and how it was cut.
+func TestLists(t *testing.T) {
+	items := `[{"metadata":{"name":"x"},"spec":{"a":1}}, { } ,{"kind":"Gadget","apiVersion":"v1","metadata":{"name":"y"}},{"metadata":{"name":"z"}}]`
+	kind, metadata := `"kind":"WidgetList","apiVersion":"example.io/v1"`, `"metadata":{"resourceVersion":"9","remainingItemCount":7}`
+	want := []string{"example.io/v1, Kind=Widget x map[a:1]", "example.io/v1, Kind=Widget  <nil>", "/v1, Kind=Gadget y <nil>", "example.io/v1, Kind=Widget z <nil>"}
+	cut := errors.New("connection lost")
+	for _, test := range []struct {
+		name, text string
+		after      error
+		items      []string
+		want       error
+	}{
+		{"kind first", "{" + kind + "," + metadata + `,"items":` + items + "}", io.EOF, want, nil},
+		{"kind last", `{"items":` + items + "," + metadata + "," + kind + "}", io.EOF, want, nil},
+		{"kind in two parts", `{"kind":"WidgetList","items":` + items + "," + metadata + `,"apiVersion":"example.io/v1"}`, io.EOF, want, nil},
+		{"none", "{" + kind + "," + metadata + `,"items":null,"other":[1]}`, io.EOF, nil, nil},
+		{"ended within", "{" + kind + `,"items":` + items, io.EOF, want, io.ErrUnexpectedEOF},
+		{"cut within", "{" + kind + `,"items":` + items, cut, want, cut},
+		{"empty", "", io.EOF, nil, io.ErrUnexpectedEOF},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			stream := io.MultiReader(iotest.OneByteReader(strings.NewReader(test.text)), iotest.ErrReader(test.after))
+			var got []string
+			of, err := readList(io.NopCloser(stream), func(o *Object) error {
+				whole := o.Decode()
+				if diff := cmp.Diff(whole.GroupVersionKind(), o.Head.GroupVersionKind()); diff != "" {
+					t.Errorf("the head of an item is not that of the whole: %s", diff)
+				}
+				got = append(got, fmt.Sprintf("%s %s %v", whole.GroupVersionKind(), whole.GetName(), whole.Object["spec"]))
+				return nil
+			})
+			if diff := cmp.Diff(test.items, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if err != test.want || err == nil && of.ResourceVersion != "9" {
+				t.Errorf("it ends with %v, expected %v, and says %v", err, test.want, of)
+			}
+		})
+	}
+	for _, text := range []string{`{"kind":"Widget","items":[]}`, `{"kind":"WidgetList","items":[7]}`, `{"kind":"WidgetList","items":[{]}`, `[]`} {
+		if _, err := readList(io.NopCloser(strings.NewReader(text)), func(*Object) error { return nil }); err == nil {
+			t.Errorf("%s was taken for a list", text)
+		}
+	}
+	full := errors.New("full")
+	if _, err := readList(io.NopCloser(strings.NewReader("{"+kind+`,"items":`+items+"}")), func(*Object) error { return full }); !errors.Is(err, full) {
+		t.Errorf("what each says is lost: %v", err)
 	}
 }
 
@@ -169,7 +238,7 @@ func TestStreams(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			stream := io.MultiReader(iotest.OneByteReader(strings.NewReader(test.text)), iotest.ErrReader(test.after))
-			d := restwatch.NewDecoder(streaming.NewDecoder(framer{}.NewFrameReader(io.NopCloser(stream)), codec{}), codec{})
+			d := newEvents(io.NopCloser(stream))
 			for _, want := range []struct {
 				kind watch.EventType
 				name string
