@@ -49,7 +49,7 @@ type epoch struct {
 	roaming    roaming
 	abroad     abroad
 	blind      atomic.Pointer[blindness] // what keeps the flow from running; nil: it runs
-	deciding   sync.Mutex                // held by a resync that decides
+	gate       *gate
 	wound      map[string]bool // removed rules that are wound down
 }
 
@@ -104,6 +104,7 @@ func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *pla
 		queue: newQueue(f.workers()), wound: map[string]bool{}, undeclared: map[string]bool{},
 		from: newSide(f.From), to: newSide(f.To),
 	}
+	e.gate = newGate(e.queue.fair.hurried)
 	e.confirm = newConfirmer(e)
 	e.guard = newGuard(e)
 	e.blockers = newBlockers(e)

@@ -143,6 +143,13 @@ func (q *fairQueue) isResync(key types.NamespacedName) bool {
 	return q.out[key] == resyncs
 }
 
+// hurried reports whether a change is queued or handed out.
+func (q *fairQueue) hurried() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.sizes[changes] > 0 || len(q.out) > q.busy
+}
+
 // Pop takes out the next key. The workqueue calls it only when there is one.
 func (q *fairQueue) Pop() types.NamespacedName {
 	q.mu.Lock()

@@ -39,9 +39,20 @@ func (e *epoch) handle(ctx context.Context, key types.NamespacedName) {
 		e.settleBlind(ctx, key)
 		return // queued again when it is listed
 	}
+	t := e.turn(key)
+	defer t.leave()
+	t.take()
 	for _, place := range e.places(key) {
-		e.settle(ctx, key, place)
+		e.settle(ctx, key, place, t)
 	}
+}
+
+// turn returns the turn of a source that was handed out.
+func (e *epoch) turn(key types.NamespacedName) *turn {
+	if e.queue.fair.isResync(key) {
+		return &turn{gate: e.gate}
+	}
+	return &turn{}
 }
 
 // places returns where there is something to settle of a source: where its twins do not belong, and then where one does.
@@ -74,24 +85,32 @@ func stampedRule(twins []store.Item) string {
 
 // settle decides about a source and one place, and acts, until there is nothing left to do at once. The place is empty
 // for a source that has none, and no twin.
-func (e *epoch) settle(ctx context.Context, key, place types.NamespacedName) {
+func (e *epoch) settle(ctx context.Context, key, place types.NamespacedName, t *turn) {
 	confirmed := false
 	for range mostSteps {
 		if ctx.Err() != nil {
 			return // a stop waits for the write in flight, and for no other
 		}
+		t.take()
 		st := e.states.get(key)
 		if place == (types.NamespacedName{}) {
 			e.states.with(key, func(s *state) { s.uncertain = false }) // the watch has told that nothing is left to look at
-		} else if st.uncertain && !e.lookAgain(ctx, key, place) {
-			e.settleBlind(ctx, key)
-			return
+		} else if st.uncertain {
+			t.leave()
+			if !e.lookAgain(ctx, key, place) {
+				e.settleBlind(ctx, key)
+				return
+			}
+			t.take()
 		}
 		twin := e.twinAt(place)
 		if twin != nil && twin.GetUID() == st.deleted && twin.GetDeletionTimestamp() == nil {
 			return // that it goes is on the way
 		}
-		in, decision := e.decide(key, twin, place, confirmed)
+		in := e.input(key, twin, place)
+		in.Confirmed = confirmed
+		decision := boundary.Decide(in)
+		t.leave()
 		e.follow(in, decision)
 		if decision.Action == boundary.Hold && decision.Until == boundary.UntilConfirmed {
 			since := st.goneAt
@@ -113,18 +132,6 @@ func (e *epoch) settle(ctx context.Context, key, place types.NamespacedName) {
 		}
 	}
 	e.queue.add(key, resyncs)
-}
-
-// decide asks for a decision. Resyncs decide one after the other: thousands at once would take the processors from the
-// changes that somebody waits for (F9).
-func (e *epoch) decide(key types.NamespacedName, twin *unstructured.Unstructured, place types.NamespacedName, confirmed bool) (boundary.Input, boundary.Decision) {
-	if e.queue.fair.isResync(key) {
-		e.deciding.Lock()
-		defer e.deciding.Unlock()
-	}
-	in := e.input(key, twin, place)
-	in.Confirmed = confirmed
-	return in, boundary.Decide(in)
 }
 
 // twinAt returns what is at a place, as far as it is known.
