@@ -29,8 +29,8 @@ const (
 	eventFlush   = 1500 * time.Millisecond
 	// Good news, beyond so many at once, is told so often a second only: each is a write to the API server, which in a first
 	// sync of thousands of objects has better things to do.
-	goodNewsBurst = 50
-	goodNewsRate  = 2
+	goodNewsBurst = 25
+	goodNewsRate  = 1
 )
 
 // Component is who Events are from.

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,11 +61,7 @@ func (i Item) Head() *unstructured.Unstructured {
 	if i.record == nil {
 		return nil
 	}
-	head, err := wire.Parse(i.store.expand(i.record))
-	if err != nil {
-		panic(fmt.Sprintf("store: parse %s, which was parsed before: %v", i.record.key, err))
-	}
-	return head.Head
+	return wire.Head(i.store.expand(i.record))
 }
 
 // Object returns the object, which is shared: it must not be changed; nil: there is none.

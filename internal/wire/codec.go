@@ -33,7 +33,7 @@ func (codec) Identifier() runtime.Identifier { return "isthmus/wire" }
 func (codec) Encode(obj runtime.Object, w io.Writer) error { return json.NewEncoder(w).Encode(obj) }
 
 func (codec) Decode(text []byte, _ *schema.GroupVersionKind, _ runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	object, err := decodeAny(text)
+	object, err := decodeAny(text, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -41,9 +41,9 @@ func (codec) Decode(text []byte, _ *schema.GroupVersionKind, _ runtime.Object) (
 	return object, &kind, nil
 }
 
-// decodeAny reads a metav1.Status, or else an Object, whose JSON it keeps.
-func decodeAny(text []byte) (runtime.Object, error) {
-	o, err := Parse(text)
+// decodeAny reads a metav1.Status, or else an Object, whose JSON it keeps. known is that of parse.
+func decodeAny(text []byte, known bool) (runtime.Object, error) {
+	o, err := parse(text, known)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func readList(body io.ReadCloser, each func(*Object) error) (of metav1.ListMeta,
 				if err != nil {
 					return err
 				}
-				o, err := Parse(value.Clone())
+				o, err := parse(value.Clone(), true)
 				switch {
 				case err != nil:
 					return err
@@ -82,7 +82,7 @@ func nameAll(items []*Object, list metav1.TypeMeta, each func(*Object) error) er
 				named = append(named, '}')
 			}
 			var err error
-			if o, err = Parse(named); err != nil {
+			if o, err = parse(named, true); err != nil {
 				return err
 			}
 		}

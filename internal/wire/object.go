@@ -4,6 +4,7 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -33,8 +34,11 @@ type managed struct {
 type span struct{ from, to int }
 
 // Parse reads the head of an object, whose JSON it keeps.
-func Parse(text []byte) (*Object, error) {
-	head, managed, err := headOf(text)
+func Parse(text []byte) (*Object, error) { return parse(text, false) }
+
+// parse is Parse. Of a text that is known to be JSON no more is read than the head.
+func parse(text []byte, known bool) (*Object, error) {
+	head, managed, err := headOf(text, known)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +121,15 @@ func decode(text []byte, wanted func(name string) bool) (content map[string]any)
 	return content
 }
 
+// Head returns what the Head of an Object that had this JSON was.
+func Head(text []byte) *unstructured.Unstructured {
+	head, _, err := headOf(text, true)
+	if err != nil {
+		panic(fmt.Sprintf("wire: read the head of what was parsed before: %v", err))
+	}
+	return &unstructured.Unstructured{Object: head}
+}
+
 // Field returns a field of the object, such as its status; nil: it has none.
 func (o *Object) Field(field string) any {
 	return decode(o.JSON, func(name string) bool { return name == field })[field]
@@ -130,26 +143,35 @@ func (o *Object) DeepCopyObject() runtime.Object {
 	return of(o.Head.DeepCopy().Object, o.managed, o.JSON)
 }
 
-// headOf reads what Head has, and finds managedFields.
-func headOf(text []byte) (head map[string]any, managed managed, err error) {
-	err = read(text, func(d *decoder) (err error) {
-		head, err = d.head(&managed)
-		return err
-	})
-	return head, managed, err
-}
+// errEnough ends a read of what is known to be JSON.
+var errEnough = errors.New("no more is needed")
 
-// head reads what the Head of an Object has, and finds managedFields.
-func (d *decoder) head(found *managed) (map[string]any, error) {
-	return d.some(func(name string) reader {
-		switch name {
-		case "apiVersion", "kind":
-			return d.value
-		case "metadata":
-			return func() (any, error) { return d.metadata(found) }
+// headOf reads what Head has, and finds managedFields.
+func headOf(text []byte, known bool) (head map[string]any, managed managed, err error) {
+	err = read(text, func(d *decoder) error {
+		if d.PeekKind() == 'n' {
+			return d.SkipValue()
 		}
-		return nil
+		head = map[string]any{}
+		return d.fields(func(name string) (err error) {
+			switch name {
+			case "apiVersion", "kind":
+				head[name], err = d.value()
+			case "metadata":
+				head[name], err = d.metadata(&managed)
+			default:
+				return d.SkipValue()
+			}
+			if err == nil && known && len(head) == 3 {
+				return errEnough
+			}
+			return err
+		})
 	})
+	if err == errEnough {
+		err = nil
+	}
+	return head, managed, err
 }
 
 func (d *decoder) metadata(found *managed) (any, error) {

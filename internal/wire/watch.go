@@ -33,7 +33,7 @@ func (e *events) Decode() (kind watch.EventType, object runtime.Object, err erro
 		case "object":
 			var value jsontext.Value
 			if value, err = d.ReadValue(); err == nil {
-				object, err = decodeAny(value.Clone())
+				object, err = decodeAny(value.Clone(), true)
 			}
 			return err
 		}
