@@ -37,6 +37,7 @@ type watcher struct {
 	selector string
 	field    string
 	feed     *store.Feed
+	lister   *cluster.Lister
 	// spare: where the server does not let us list, nobody waits for it. passed is called then, the first time.
 	spare  atomic.Bool
 	passed func()
@@ -48,7 +49,9 @@ type watcher struct {
 }
 
 func (e *epoch) watcher(s *side, r cluster.Resource, scope, selector string, feed *store.Feed) *watcher {
-	return &watcher{epoch: e, side: s, resource: r, scope: scope, selector: selector, feed: feed, again: make(chan struct{}, 1)}
+	return &watcher{
+		epoch: e, side: s, resource: r, scope: scope, selector: selector, feed: feed, lister: s.Lister(r, scope), again: make(chan struct{}, 1),
+	}
 }
 
 // hurry lets the watcher try again soon: what it failed for may have changed.
@@ -136,7 +139,7 @@ func (w *watcher) listWatch() cache.ListerWatcher {
 				return nil, err
 			}
 			list := &metav1.List{}
-			list.ListMeta, err = client.List(ctx, o, func(object *wire.Object) error {
+			list.ListMeta, err = w.lister.List(ctx, o, func(object *wire.Object) error {
 				list.Items = append(list.Items, runtime.RawExtension{Object: w.feed.Pack(object)})
 				return nil
 			})

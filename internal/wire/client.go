@@ -79,11 +79,9 @@ func (r Resource) one(ctx context.Context, request *rest.Request, name string, s
 	return object, nil
 }
 
-// List calls each for all objects, as they come, and returns what the list says of itself. All are asked for at once: pages
-// take a server far more time, for it reads the later ones from etcd. They may be compressed: a server that does not have
-// to writes a list in small pieces, which takes it longer.
+// List calls each for the objects of a list, or of a page of it, as they come, and returns what the list says of itself. They
+// may be compressed: a server that does not have to writes a list in small pieces, which takes it longer.
 func (r Resource) List(ctx context.Context, o metav1.ListOptions, each func(*Object) error) (metav1.ListMeta, error) {
-	o.Limit = 0
 	body, err := r.prepare(r.rest.Get().AbsPath(r.path...), &o).Stream(ctx)
 	if err != nil {
 		return metav1.ListMeta{}, err
