@@ -19,7 +19,7 @@ var burst = figure{
 		{unit: "writes/object", atMost: true, limit: 2, counted: true},
 	},
 	run: func(ctx context.Context, b *bench) error {
-		return b.each([]contender{plain, isthmus}, func(c contender) error { return b.burstOf(ctx, c) })
+		return b.each([]contender{isthmus}, func(c contender) error { return b.burstOf(ctx, c) })
 	},
 }
 

@@ -57,7 +57,7 @@ func (w *world) latencies(ctx context.Context, round int) error {
 		} {
 			*way.version++
 			v := *way.version
-			n, err := atRate(ctx, rate, min(w.count, int(w.b.span(7*time.Second).Seconds()*float64(rate))), func(i int) error { return way.write(ctx, i, v) })
+			n, err := atRate(ctx, rate, min(w.count, int(w.b.span(5*time.Second).Seconds()*float64(rate))), func(i int) error { return way.write(ctx, i, v) })
 			if err != nil {
 				return err
 			}

@@ -4,12 +4,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"isthmus.dev/isthmus/internal/controlplane"
 )
@@ -95,12 +97,17 @@ func (w *world) answerAll(ctx context.Context, v int64) error {
 	return parallel(ctx, w.count, driverWorkers, func(i int) error { return w.answer(ctx, i, v) })
 }
 
-// drop deletes all objects; nobody carries them any more.
+// drop deletes all objects; nobody carries them any more. One by one, by many, that is quicker than a collection.
 func (w *world) drop(ctx context.Context) error {
-	if err := w.local.deleteAll(ctx); err != nil {
-		return err
+	var errs [2]error
+	var sides sync.WaitGroup
+	for i, side := range []*widgets{w.local, w.remote} {
+		sides.Go(func() {
+			errs[i] = parallel(ctx, w.count, driverWorkers, func(i int) error { return client.IgnoreNotFound(side.delete(ctx, name(i))) })
+		})
 	}
-	return w.remote.deleteAll(ctx)
+	sides.Wait()
+	return errors.Join(errs[:]...)
 }
 
 // keptKey is what worlds are told apart by that figures share.
