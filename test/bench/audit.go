@@ -64,6 +64,35 @@ func (s *scene) eachRequest(c contender, since time.Time, visit func(*controlpla
 	return nil
 }
 
+// commits are the writes to Widgets that somebody made on a side since a time, as its audit log has them: a watch would tell
+// them only when it gets to it.
+type commits struct {
+	side        *controlplane.Cluster
+	since       time.Time
+	by          func(user string) bool
+	subresource string
+}
+
+// read returns when the first write to each object was done.
+func (c commits) read() (map[int]time.Time, error) {
+	entries, err := c.side.AuditSince(c.since)
+	if err != nil {
+		return nil, err
+	}
+	times := map[int]time.Time{}
+	for i := range entries {
+		e := &entries[i]
+		if e.Stage != "ResponseComplete" || !e.IsWrite() || !c.by(e.User.Username) || e.ObjectRef == nil || e.ObjectRef.Resource != plural ||
+			e.ObjectRef.Subresource != c.subresource || e.Code() >= 300 {
+			continue
+		}
+		if number := index(e.ObjectRef.Name); times[number].IsZero() {
+			times[number] = e.Time
+		}
+	}
+	return times, nil
+}
+
 // openWatches counts the watches that a contender has open, by side and resource.
 func (s *scene) openWatches(c contender) (map[string]int, error) {
 	all := map[string]int{}

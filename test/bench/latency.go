@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"isthmus.dev/isthmus/internal/controlplane"
 )
 
 // latency is how long a change takes to cross, from its commit on one side to that on the other, at some changes a
@@ -39,29 +41,29 @@ func (w *world) latencies(ctx context.Context, round int) error {
 		return err
 	}
 	defer p.kill()
-	local, remote := w.local.record(ctx), w.remote.record(ctx)
-	defer local.end()
-	defer remote.end()
 	if err := p.idle(ctx); err != nil {
 		return err
 	}
 	for _, rate := range []int{10, 30, 60} {
 		for _, way := range []struct {
-			name     string
-			version  *int64
-			write    func(context.Context, int, int64) error
-			from, to func(int, int64) time.Time
+			name        string
+			version     *int64
+			write       func(context.Context, int, int64) error
+			from, to    *controlplane.Cluster
+			subresource string
 		}{
-			{"spec out", &w.specVersion, w.change, local.specAt, remote.specAt},
-			{"status back", &w.statusVersion, w.answer, remote.statusAt, local.statusAt},
+			{"spec out", &w.specVersion, w.change, w.b.scene.local, w.b.scene.remote, ""},
+			{"status back", &w.statusVersion, w.answer, w.b.scene.remote, w.b.scene.local, "status"},
 		} {
 			*way.version++
-			v := *way.version
+			v, began := *way.version, time.Now()
 			n, err := atRate(ctx, rate, min(w.count, int(w.b.span(5*time.Second).Seconds()*float64(rate))), func(i int) error { return way.write(ctx, i, v) })
 			if err != nil {
 				return err
 			}
-			took, err := crossed(ctx, n, func(i int) (from, to time.Time) { return way.from(i, v), way.to(i, v) })
+			took, err := crossed(ctx, n, func(i int) int { return i },
+				commits{way.from, began, func(user string) bool { return user != string(w.owner) }, way.subresource},
+				commits{way.to, began, func(user string) bool { return user == string(w.owner) }, way.subresource})
 			if err != nil {
 				return fmt.Errorf("%s at %d/s: %w", way.name, rate, orEnd(p, err))
 			}
@@ -96,22 +98,33 @@ func atRate(ctx context.Context, perSecond, n int, write func(int) error) (int, 
 	return n, nil
 }
 
-// crossed waits until n objects have crossed, and returns how many milliseconds each took.
-func crossed(ctx context.Context, n int, times func(int) (from, to time.Time)) (took []float64, err error) {
-	deadline := time.Now().Add(patience)
-	for i := 0; i < n; {
-		from, to := times(i)
-		if !from.IsZero() && !to.IsZero() {
-			took = append(took, float64(to.Sub(from).Microseconds())/1000)
-			i++
-			continue
+// crossed waits until n objects, which those are which tells, were written on one side, and then on the other, and returns how
+// many milliseconds each took.
+func crossed(ctx context.Context, n int, which func(int) int, from, to commits) (took []float64, err error) {
+	for deadline := time.Now().Add(patience); ; {
+		began, err := from.read()
+		if err != nil {
+			return nil, err
+		}
+		ended, err := to.read()
+		if err != nil {
+			return nil, err
+		}
+		took = took[:0]
+		for i := range n {
+			from, to := began[which(i)], ended[which(i)]
+			if !from.IsZero() && !to.IsZero() {
+				took = append(took, float64(to.Sub(from).Microseconds())/1000)
+			}
+		}
+		if len(took) == n {
+			return took, nil
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("object %d has not crossed within %s", i, patience)
+			return nil, fmt.Errorf("of %d objects %d have crossed within %s", n, len(took), patience)
 		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
-	return took, nil
 }

@@ -137,19 +137,10 @@ func (r *recorder) untilPresent(ctx context.Context, n int) error {
 
 // specAt returns when object i had reached a version of its spec, or a later one; zero: it has not.
 func (r *recorder) specAt(i int, v int64) time.Time {
-	return r.at(i, v, func(o *record) []reached { return o.spec })
-}
-
-// statusAt is specAt of the status.
-func (r *recorder) statusAt(i int, v int64) time.Time {
-	return r.at(i, v, func(o *record) []reached { return o.status })
-}
-
-func (r *recorder) at(i int, v int64, of func(*record) []reached) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if o := r.objects[i]; o != nil {
-		for _, seen := range of(o) {
+		for _, seen := range o.spec {
 			if seen.version >= v {
 				return seen.at
 			}

@@ -71,12 +71,13 @@ func (b *bench) newViews(ctx context.Context) (*views, error) {
 	return w, nil
 }
 
+// account is whom the views ask the cluster as: a token can go through them, and a certificate can't.
+const account = "isthmus"
+
 // remotePhase is how long all are well, or one hangs, in a round.
 const remotePhase = 30 * time.Second
 
 func (w *views) make(ctx context.Context) error {
-	// The views ask the cluster as whoever asks them, which a token can do through them, and a certificate can't.
-	const account = "isthmus"
 	remote := w.scene.remote
 	err := remote.Apply(ctx, fmt.Appendf(nil, `{apiVersion: v1, kind: Namespace, metadata: {name: %[1]s}}
 ---
@@ -152,7 +153,7 @@ func (w *views) latencies(ctx context.Context, p *process) error {
 	}
 	phase := func(round int, column contender) error {
 		w.version++
-		v := w.version
+		v, began := w.version, time.Now()
 		n, err := atRate(ctx, remoteRate, w.count, func(i int) error {
 			return w.sources.in(viewName(i%remoteCount)).change(ctx, i, v)
 		})
@@ -160,10 +161,9 @@ func (w *views) latencies(ctx context.Context, p *process) error {
 			return err
 		}
 		others := n / remoteCount * (remoteCount - 1)
-		took, err := crossed(ctx, others, func(i int) (from, to time.Time) {
-			i = i/(remoteCount-1)*remoteCount + i%(remoteCount-1)
-			return sources.specAt(i, v), twins.specAt(i, v)
-		})
+		took, err := crossed(ctx, others, func(i int) int { return i/(remoteCount-1)*remoteCount + i%(remoteCount-1) },
+			commits{w.scene.local, began, func(user string) bool { return user != string(isthmus) }, ""},
+			commits{w.scene.remote, began, func(user string) bool { return strings.HasSuffix(user, ":"+account) }, ""})
 		if err != nil {
 			return err
 		}
