@@ -49,8 +49,8 @@ type epoch struct {
 	roaming    roaming
 	abroad     abroad
 	blind      atomic.Pointer[blindness] // what keeps the flow from running; nil: it runs
-	gate       *gate
-	wound      map[string]bool // removed rules that are wound down
+	deciding   sync.Mutex                // held by a resync that decides while there are changes
+	wound      map[string]bool           // removed rules that are wound down
 }
 
 // errServing ends an epoch whose ground is gone; the lifecycle then waits for it to come back.
@@ -104,7 +104,6 @@ func (f *Flow) newEpoch(ctx context.Context, end context.CancelCauseFunc, p *pla
 		queue: newQueue(f.workers()), wound: map[string]bool{}, undeclared: map[string]bool{},
 		from: newSide(f.From), to: newSide(f.To),
 	}
-	e.gate = newGate(e.queue.fair.hurried)
 	e.confirm = newConfirmer(e)
 	e.guard = newGuard(e)
 	e.blockers = newBlockers(e)

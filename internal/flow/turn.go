@@ -1,49 +1,44 @@
 package flow
 
 import (
-	"runtime"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// gate lets resyncs have their turns: thousands at once would take the processors from the changes that somebody waits for (F9).
-type gate struct {
-	hurried func() bool // a change waits, or is being handled
-	all     chan struct{}
-	alone   sync.Mutex
-}
-
-func newGate(hurried func() bool) *gate {
-	return &gate{hurried: hurried, all: make(chan struct{}, runtime.GOMAXPROCS(0))}
-}
-
-// turn is that of a source that is handled. What it has may be taken and left again; leave it before anything is waited for.
+// turn is that of a source that is handled, to decide what is to be done. While there is a change that somebody waits for,
+// resyncs decide one after the other: thousands at once would take the processors from it (F9). Leave a turn before anything
+// is waited for.
 type turn struct {
-	gate        *gate // nil: that of a change, which waits for nobody
-	held, alone bool
+	hurried       func() bool // a change waits, or is being handled
+	alone         *sync.Mutex // nil: the turn of a change, which waits for nobody
+	taken, locked bool
 }
 
-// take waits until it is the source's turn: one resync has its turn at a time while changes are about, else as many as there
-// are processors.
+// turn returns the turn of a source that was handed out.
+func (e *epoch) turn(key types.NamespacedName) *turn {
+	if e.queue.fair.isResync(key) {
+		return &turn{hurried: e.queue.fair.hurried, alone: &e.deciding}
+	}
+	return &turn{}
+}
+
+// take waits until it is the source's turn.
 func (t *turn) take() {
-	if t.gate == nil || t.held {
+	if t.taken || t.alone == nil {
 		return
 	}
-	t.gate.all <- struct{}{}
-	t.held = true
-	if t.gate.hurried() {
-		t.gate.alone.Lock()
-		t.alone = true
+	t.taken = true
+	if t.hurried() {
+		t.alone.Lock()
+		t.locked = true
 	}
 }
 
 // leave lets others have their turn.
 func (t *turn) leave() {
-	if !t.held {
-		return
+	if t.locked {
+		t.alone.Unlock()
 	}
-	if t.alone {
-		t.gate.alone.Unlock()
-	}
-	t.held, t.alone = false, false
-	<-t.gate.all
+	t.taken, t.locked = false, false
 }

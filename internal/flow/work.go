@@ -47,14 +47,6 @@ func (e *epoch) handle(ctx context.Context, key types.NamespacedName) {
 	}
 }
 
-// turn returns the turn of a source that was handed out.
-func (e *epoch) turn(key types.NamespacedName) *turn {
-	if e.queue.fair.isResync(key) {
-		return &turn{gate: e.gate}
-	}
-	return &turn{}
-}
-
 // places returns where there is something to settle of a source: where its twins do not belong, and then where one does.
 // The empty place is that of a source that has none, and no twin.
 func (e *epoch) places(key types.NamespacedName) (places []types.NamespacedName) {
