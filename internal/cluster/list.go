@@ -14,7 +14,7 @@ import (
 const pageSize = 500
 
 // Lister lists the objects of a resource. It asks for all at once: pages take a server far more time, for it reads the later
-// ones from etcd. Once all at once took a server too long it asks for pages.
+// ones from etcd. When that takes a server too long it asks for pages, until it has them all.
 type Lister struct {
 	objects wire.Resource
 	paged   atomic.Bool
@@ -31,8 +31,11 @@ func (l *Lister) List(ctx context.Context, o metav1.ListOptions, each func(*wire
 		o.Limit = pageSize
 	}
 	of, err := l.objects.List(ctx, o, each)
-	if Reason(err) == ReasonTimeout {
+	switch {
+	case Reason(err) == ReasonTimeout:
 		l.paged.Store(true)
+	case err == nil && of.Continue == "":
+		l.paged.Store(false)
 	}
 	return of, err
 }
