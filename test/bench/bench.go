@@ -28,6 +28,8 @@ type figure struct {
 	targets []target
 	// short: a short run has it, for its counts.
 	short bool
+	// aside: it has clusters of its own, so that it is measured while the others rest, if they do.
+	aside bool
 	run   func(ctx context.Context, b *bench) error
 }
 
@@ -36,7 +38,8 @@ type bench struct {
 	options
 	*scene
 	results []result
-	samples map[sampled][]float64
+	chosen  []figure
+	done    map[string]bool  // figures that were taken, or are
 	failed  map[string]error // figures that could not be measured
 	kept    map[keptKey]*world
 	began   time.Time
@@ -56,22 +59,14 @@ type result struct {
 // run measures the figures, prints what came out, and writes it to a file; ok: no count is wrong, and all figures were
 // measured.
 func run(ctx context.Context, o options, chosen []figure) (ok bool, err error) {
-	b := &bench{options: o, samples: map[sampled][]float64{}, failed: map[string]error{}, kept: map[keptKey]*world{}, began: time.Now()}
+	b := &bench{options: o, chosen: chosen, done: map[string]bool{}, failed: map[string]error{}, kept: map[keptKey]*world{}, began: time.Now()}
 	b.say("Starting two control planes and building isthmus")
 	if b.scene, err = newScene(ctx); err != nil {
 		return false, err
 	}
 	defer b.close()
 	for _, f := range chosen {
-		b.say("%s: %s", f.name, f.does)
-		err := f.run(ctx, b)
-		if ctx.Err() != nil {
-			err = errors.New("it was interrupted")
-		}
-		if err != nil {
-			b.failed[f.name] = err
-			b.say("%s could not be measured: %v", f.name, err)
-		}
+		b.take(ctx, f)
 	}
 	rows := judge(chosen, b.results, b.failed)
 	b.say("Done")
@@ -85,6 +80,23 @@ func run(ctx context.Context, o options, chosen []figure) (ok bool, err error) {
 	return len(b.failed) == 0 && !slices.ContainsFunc(rows, row.wrong), nil
 }
 
+// take measures a figure, unless that was done.
+func (b *bench) take(ctx context.Context, f figure) {
+	if b.done[f.name] {
+		return
+	}
+	b.done[f.name] = true
+	b.say("%s: %s", f.name, f.does)
+	err := f.run(ctx, b)
+	if ctx.Err() != nil {
+		err = errors.New("it was interrupted")
+	}
+	if err != nil {
+		b.failed[f.name] = err
+		b.say("%s could not be measured: %v", f.name, err)
+	}
+}
+
 // say tells how far it is.
 func (b *bench) say(format string, args ...any) {
 	fmt.Printf("%6.1fs  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
@@ -93,29 +105,10 @@ func (b *bench) say(format string, args ...any) {
 // record takes in a value.
 func (b *bench) record(r result) { b.results = append(b.results, r) }
 
-// sampled is what samples are of.
-type sampled struct {
-	figure, case_ string
-	contender     contender
-}
-
-// sample takes in samples, of which percentiles are taken over all rounds (percentiles).
-func (b *bench) sample(figure, case_ string, c contender, values ...float64) {
-	key := sampled{figure, case_, c}
-	b.samples[key] = append(b.samples[key], values...)
-}
-
-// percentiles records percentiles of all samples of a figure so far, over all rounds.
-func (b *bench) percentiles(figure, unit string, percents ...float64) {
-	for key, values := range b.samples {
-		if key.figure != figure {
-			continue
-		}
-		for _, p := range percents {
-			b.record(result{
-				Figure: figure, Case: fmt.Sprintf("%s, p%g", key.case_, p), Contender: key.contender, Unit: unit, Value: percentile(values, p),
-			})
-		}
+// percentiles records percentiles of the values of a round.
+func (b *bench) percentiles(figure, case_ string, c contender, round int, values []float64, percents ...float64) {
+	for _, p := range percents {
+		b.record(result{figure, fmt.Sprintf("%s, p%g", case_, p), c, "ms", percentile(values, p), round})
 	}
 }
 

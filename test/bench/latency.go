@@ -22,15 +22,13 @@ var latency = figure{
 	},
 	run: func(ctx context.Context, b *bench) error {
 		count := b.scaled(3000)
-		err := b.turns(ctx, contenders, func(ctx context.Context, round int, c contender) error {
+		return b.turns(ctx, contenders, func(ctx context.Context, round int, c contender) error {
 			w, err := b.inStep(ctx, c, count, 1<<10)
 			if err != nil {
 				return err
 			}
 			return w.latencies(ctx, round)
 		})
-		b.percentiles("latency", "ms", 50, 99)
-		return err
 	},
 }
 
@@ -67,7 +65,7 @@ func (w *world) latencies(ctx context.Context, round int) error {
 			if err != nil {
 				return fmt.Errorf("%s at %d/s: %w", way.name, rate, orEnd(p, err))
 			}
-			w.b.sample("latency", fmt.Sprintf("%d/s, %s", rate, way.name), w.owner, took...)
+			w.b.percentiles("latency", fmt.Sprintf("%d/s, %s", rate, way.name), w.owner, round, took, 50, 99)
 			w.b.say("  %d/s, %s, %s, round %d: p50 %.1f ms, p99 %.1f ms", rate, way.name, w.owner, round, percentile(took, 50), percentile(took, 99))
 		}
 	}

@@ -23,6 +23,7 @@ var namespaces = figure{
 		{unit: "watches", cases: "in all", against: floor, atMost: true, limit: 1, counted: true},
 		{unit: "watches", cases: "of the kind", atMost: true, limit: 1, counted: true},
 	},
+	aside: true,
 	run: func(ctx context.Context, b *bench) error {
 		for round := range b.rounds {
 			if err := b.offloadOneMore(ctx, round+1); err != nil {
@@ -93,9 +94,7 @@ func (b *bench) offloadOneMore(ctx context.Context, round int) error {
 			took = append(took, one)
 			offloaded++
 		}
-		for _, percent := range []float64{50, 90} {
-			b.record(result{"namespaces", fmt.Sprintf("%s, p%g", scene, percent), level.column, "ms", percentile(took, percent), round})
-		}
+		b.percentiles("namespaces", scene, level.column, round, took, 50, 90)
 		open, err := f.openWatches(isthmus)
 		if err != nil {
 			return err

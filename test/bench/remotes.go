@@ -21,6 +21,7 @@ var remotes = figure{
 	targets: []target{
 		{unit: "ms", cases: "p99", against: floor, atMost: true, limit: 1.1},
 	},
+	aside: true,
 	run: func(ctx context.Context, b *bench) error {
 		w, err := b.newViews(ctx)
 		if err != nil {
@@ -35,7 +36,6 @@ var remotes = figure{
 		if err := w.latencies(ctx, p); err != nil {
 			return orEnd(p, err)
 		}
-		b.percentiles("remotes", "ms", 50, 90, 99)
 		return p.stop()
 	},
 }
@@ -75,7 +75,7 @@ func (b *bench) newViews(ctx context.Context) (*views, error) {
 const account = "isthmus"
 
 // remotePhase is how long all are well, or one hangs, in a round.
-const remotePhase = 30 * time.Second
+const remotePhase = 12 * time.Second
 
 func (w *views) make(ctx context.Context) error {
 	remote := w.scene.remote
@@ -167,7 +167,7 @@ func (w *views) latencies(ctx context.Context, p *process) error {
 		if err != nil {
 			return err
 		}
-		w.b.sample("remotes", fmt.Sprintf("%d/s to %d remotes", remoteRate, remoteCount), column, took...)
+		w.b.percentiles("remotes", fmt.Sprintf("%d/s to %d remotes", remoteRate, remoteCount), column, round, took, 50, 90, 99)
 		w.b.say("  %s, round %d: p50 %.1f ms, p99 %.1f ms", map[contender]string{floor: "all are well", isthmus: "one hangs"}[column], round,
 			percentile(took, 50), percentile(took, 99))
 		return nil

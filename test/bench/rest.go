@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -49,8 +50,12 @@ var atRest = figure{
 				return err
 			}
 		}
-		if err := pause(ctx, b.span(5*time.Minute)); err != nil {
-			return err
+		for until := time.Now().Add(b.span(5 * time.Minute)); time.Now().Before(until); {
+			if i := slices.IndexFunc(b.chosen, func(f figure) bool { return f.aside && !b.done[f.name] }); i >= 0 {
+				b.take(ctx, b.chosen[i])
+			} else if err := pause(ctx, time.Until(until)); err != nil {
+				return err
+			}
 		}
 		for _, r := range all {
 			if err := r.end(); err != nil {
