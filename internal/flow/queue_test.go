@@ -201,15 +201,29 @@ func TestF9_ManyResyncs(t *testing.T) {
 func TestPace(t *testing.T) {
 	var p pace
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	writes := 0
-	for tick := range 1000 { // every 5 ms, for 5 s
-		if p.take(now.Add(time.Duration(tick)*5*time.Millisecond)) == 0 {
-			writes++
+	// changes come every 5 ms for a while; the writes that they are given are counted.
+	changes := func(span time.Duration) (writes int) {
+		for end := now.Add(span); now.Before(end); now = now.Add(5 * time.Millisecond) {
+			wait := p.take(now)
+			if wait == 0 {
+				writes++
+			}
+			if wait < 0 || wait > pacedLater {
+				t.Fatalf("a change has to wait %s", wait)
+			}
+		}
+		return writes
+	}
+	expect := func(when string, writes int, every, span time.Duration) {
+		t.Helper()
+		if want := int(span / every); writes < want-1 || writes > want+pacedBurst+1 {
+			t.Errorf("%s: %d writes in %s, want about %d", when, writes, span, want)
 		}
 	}
-	if most := pacedBurst + int(5*time.Second/pacedEvery) + 1; writes < pacedBurst || writes > most {
-		t.Errorf("%d writes in 5 s, want at most %d", writes, most)
-	}
+	expect("at first", changes(pacedLong), pacedEvery, pacedLong)
+	expect("later", changes(time.Minute), pacedLater, time.Minute)
+	now = now.Add(2 * time.Second)
+	expect("after a rest", changes(5*time.Second), pacedEvery, 5*time.Second)
 	if later := now.Add(time.Hour); p.take(later) != 0 || !p.idle(later.Add(time.Hour)) {
 		t.Error("an object that rested has to wait")
 	}

@@ -52,32 +52,34 @@ const (
 
 var outcomes = []outcome{inStep, pending, refused, foreign, paused, contended}
 
-// pace limits the writes for one object: a few at once, then one each pacedEvery, so that an object that changes all
-// the time is carried over in its latest state and not in each.
+// pace limits the writes for one object: a few at once, then one each pacedEvery, and each pacedLater when it has gone on
+// for pacedLong, so that an object that changes all the time is carried over in its latest state and not in each.
 type pace struct {
 	spent int
 	since time.Time
+	busy  time.Time // since when it has not been idle
 }
 
 const (
 	pacedBurst = 5
 	pacedEvery = 250 * time.Millisecond
+	pacedLong  = 30 * time.Second
+	pacedLater = time.Second
 )
 
 // take counts a write, or says how long to wait before it.
 func (p *pace) take(now time.Time) (wait time.Duration) {
-	if regained := int(now.Sub(p.since) / pacedEvery); regained > 0 {
-		p.spent = max(0, p.spent-regained)
-		p.since = p.since.Add(time.Duration(regained) * pacedEvery)
-		if p.spent == 0 {
-			p.since = now
-		}
+	if p.idle(now) {
+		*p = pace{since: now, busy: now}
 	}
+	every := pacedEvery
+	if now.Sub(p.busy) > pacedLong {
+		every = pacedLater
+	}
+	regained := int(now.Sub(p.since) / every)
+	p.spent, p.since = max(0, p.spent-regained), p.since.Add(time.Duration(regained)*every)
 	if p.spent >= pacedBurst {
-		return p.since.Add(pacedEvery).Sub(now)
-	}
-	if p.spent == 0 {
-		p.since = now
+		return p.since.Add(every).Sub(now)
 	}
 	p.spent++
 	return 0

@@ -36,7 +36,8 @@ func anyState(t *rapid.T) state {
 		return at
 	}
 	writes := func(name string) pace {
-		return pace{rapid.IntRange(0, 3).Draw(t, name), evening.Add(-time.Duration(rapid.IntRange(0, 3).Draw(t, name+" since")) * time.Minute)}
+		since := evening.Add(-time.Duration(rapid.IntRange(0, 3).Draw(t, name+" since")) * time.Minute)
+		return pace{spent: rapid.IntRange(0, 3).Draw(t, name), since: since, busy: since}
 	}
 	fight := func(name string) *boundary.Fight {
 		if !rarely(name) {
