@@ -10,8 +10,8 @@ import (
 	"isthmus.dev/isthmus/internal/wire"
 )
 
-// pageSize is how many objects a page has.
-const pageSize = 500
+// PageSize is how many objects a page has.
+const PageSize = 500
 
 // Lister lists the objects of a resource. It asks for all at once: pages take a server far more time, for it reads the later
 // ones from etcd. When that takes a server too long it asks for pages, until it has them all.
@@ -25,10 +25,12 @@ func (c *Cluster) Lister(r Resource, namespace string) *Lister {
 	return &Lister{objects: c.Objects(r.GroupVersionResource, namespace)}
 }
 
-// List calls each for the objects of a list, or of a page of it, as they come, and returns what the list says of itself.
+// List calls each for the objects of a list, or of a page of it, as they come, and returns what the list says of itself. A
+// limit is what a page may have, if there are to be pages; without one the list is whole, for whoever asks so follows no
+// pages.
 func (l *Lister) List(ctx context.Context, o metav1.ListOptions, each func(*wire.Object) error) (metav1.ListMeta, error) {
-	if o.Limit = 0; l.paged.Load() {
-		o.Limit = pageSize
+	if !l.paged.Load() {
+		o.Limit = 0
 	}
 	of, err := l.objects.List(ctx, o, each)
 	switch {
@@ -43,6 +45,7 @@ func (l *Lister) List(ctx context.Context, o metav1.ListOptions, each func(*wire
 // List lists a resource in a namespace ("": in all), as one moment had it, and says which resourceVersion that was.
 func (c *Cluster) List(ctx context.Context, r Resource, namespace string, o metav1.ListOptions) (objects []*wire.Object, resourceVersion string, err error) {
 	lister := c.Lister(r, namespace)
+	o.Limit = PageSize
 	for {
 		paged := lister.paged.Load()
 		of, err := lister.List(ctx, o, func(object *wire.Object) error {

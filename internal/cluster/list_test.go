@@ -9,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"isthmus.dev/isthmus/internal/wire"
 )
 
 // A server that takes too long to list all at once is asked for pages, and a page that does not come is an error.
@@ -87,5 +89,25 @@ func TestListsThatTakeTooLong(t *testing.T) {
 				t.Errorf("%s (%v) at %q, asked for %q; expected %s, %q", got, err, resourceVersion, asked, test.want, test.asked)
 			}
 		})
+	}
+}
+
+// Who asks for all at once follows no pages: a reflector does so when those of a list have expired.
+func TestAListWithoutALimitIsWhole(t *testing.T) {
+	var limits []string
+	s := newServer(t, "", func(w http.ResponseWriter, r *http.Request) {
+		limits = append(limits, r.URL.Query().Get("limit"))
+		fmt.Fprint(w, `{"apiVersion":"v1","items":[],"kind":"ConfigMapList","metadata":{"resourceVersion":"7","continue":"more"}}`)
+	})
+	c, _ := connect(t, writeKubeconfig(t, "", kubeconfig(s.URL, s.ca(), withToken("t"))))
+	l := c.Lister(Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}, "x")
+	l.paged.Store(true)
+	for _, limit := range []int64{PageSize, 0} {
+		if _, err := l.List(t.Context(), metav1.ListOptions{Limit: limit}, func(*wire.Object) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(limits, []string{"500", ""}) {
+		t.Errorf("the limits asked for are %q", limits)
 	}
 }

@@ -72,6 +72,7 @@ func (w *watcher) run(ctx context.Context) {
 			TypeDescription: w.resource.GroupResource().String(),
 			Backoff:         &wait.Backoff{Duration: retryFirst, Factor: 2, Jitter: 0.5, Steps: math.MaxInt32, Cap: watchRetryMost},
 		})
+		reflector.WatchListPageSize = cluster.PageSize // also for a list that is to be as new as the last one
 		began := time.Now()
 		err := reflector.ListAndWatchWithContext(ctx)
 		if ctx.Err() != nil {
