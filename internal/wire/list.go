@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,7 +11,7 @@ import (
 )
 
 // readList calls each for the items of a list as they come, in their order, and returns what the list says of itself. Items
-// have the kind that the list tells, if they do not say so themselves. An error of the stream is returned as it was.
+// have the kind that the list tells, if they do not say so themselves.
 func readList(body io.ReadCloser, each func(*Object) error) (of metav1.ListMeta, err error) {
 	var kind metav1.TypeMeta
 	var unnamed []*Object // that came before the kind
@@ -59,12 +58,10 @@ func readList(body io.ReadCloser, each func(*Object) error) (of metav1.ListMeta,
 		}
 	})
 	switch {
-	case err != nil && stream.failed != nil:
-		return of, stream.failed
-	case err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF):
+	case err == io.EOF:
 		return of, io.ErrUnexpectedEOF
 	case err != nil:
-		return of, err
+		return of, stream.cause(err)
 	case !strings.HasSuffix(kind.Kind, "List"):
 		return of, fmt.Errorf("expected a list, got the kind %q", kind.Kind)
 	}

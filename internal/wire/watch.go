@@ -22,8 +22,7 @@ func newEvents(body io.ReadCloser) *events {
 	return e
 }
 
-// Decode returns the next event, with an Object or a metav1.Status. An error of the stream is returned as it was: client-go
-// tells connections that end from others by that.
+// Decode returns the next event, with an Object or a metav1.Status.
 func (e *events) Decode() (kind watch.EventType, object runtime.Object, err error) {
 	d := e.decoder
 	err = d.fields(func(name string) (err error) {
@@ -40,12 +39,8 @@ func (e *events) Decode() (kind watch.EventType, object runtime.Object, err erro
 		return d.SkipValue()
 	})
 	switch {
-	case e.stream.failed != nil && err != nil:
-		return "", nil, e.stream.failed
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return "", nil, io.ErrUnexpectedEOF
 	case err != nil:
-		return "", nil, err
+		return "", nil, e.stream.cause(err)
 	case object == nil:
 		return "", nil, fmt.Errorf("an event of a watch has the type %q and no object", kind)
 	}
@@ -63,6 +58,18 @@ func (e *events) Close() { _ = e.stream.Close() }
 type stream struct {
 	io.ReadCloser
 	failed error
+}
+
+// cause returns why reading JSON from the stream failed. An error of the stream is returned as it was: client-go tells
+// connections that end from others by that.
+func (s *stream) cause(err error) error {
+	switch {
+	case s.failed != nil:
+		return s.failed
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 func (s *stream) Read(p []byte) (int, error) {

@@ -189,15 +189,20 @@ func TestLists(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			stream := io.MultiReader(iotest.OneByteReader(strings.NewReader(test.text)), iotest.ErrReader(test.after))
-			var got []string
+			var objects []*Object
 			of, err := readList(io.NopCloser(stream), func(o *Object) error {
+				objects = append(objects, o)
+				return nil
+			})
+			// What was read does not change when the memory that it was read into is used again.
+			var got []string
+			for _, o := range objects {
 				whole := o.Decode()
 				if diff := cmp.Diff(whole.GroupVersionKind(), o.Head.GroupVersionKind()); diff != "" {
 					t.Errorf("the head of an item is not that of the whole: %s", diff)
 				}
 				got = append(got, fmt.Sprintf("%s %s %v", whole.GroupVersionKind(), whole.GetName(), whole.Object["spec"]))
-				return nil
-			})
+			}
 			if diff := cmp.Diff(test.items, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -239,6 +244,7 @@ func TestStreams(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			stream := io.MultiReader(iotest.OneByteReader(strings.NewReader(test.text)), iotest.ErrReader(test.after))
 			d := newEvents(io.NopCloser(stream))
+			var first *Object
 			for _, want := range []struct {
 				kind watch.EventType
 				name string
@@ -249,7 +255,12 @@ func TestStreams(t *testing.T) {
 				}
 				if o := object.(*Object); kind != want.kind || o.GetName() != want.name || o.GetName() == "x" && o.Field("data") != long {
 					t.Errorf("%s %s, expected %v", kind, o.GetName(), want)
+				} else if first == nil {
+					first = o
 				}
+			}
+			if first.Field("data") != long {
+				t.Error("an object changed when the memory that it was read into was used again")
 			}
 			if kind, object, err := d.Decode(); err != nil || kind != watch.Error || object.(*metav1.Status).Code != 410 {
 				t.Errorf("%s %v %v", kind, object, err)
