@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,7 +31,13 @@ func TestListsThatTakeTooLong(t *testing.T) {
 		{"forbidden", "is forbidden", true, []string{"all"}, "Forbidden"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			var mu sync.Mutex // the server answers some requests still when their time is over
 			var asked []string
+			ask := func(what string) {
+				mu.Lock()
+				defer mu.Unlock()
+				asked = append(asked, what)
+			}
 			release := make(chan struct{})
 			s := newServer(t, "", func(w http.ResponseWriter, r *http.Request) {
 				list := func(metadata string, names ...string) {
@@ -46,7 +53,7 @@ func TestListsThatTakeTooLong(t *testing.T) {
 				}
 				q := r.URL.Query()
 				if q.Get("limit") != "" {
-					asked = append(asked, q.Get("limit")+" "+q.Get("continue"))
+					ask(q.Get("limit") + " " + q.Get("continue"))
 					switch {
 					case !test.pages:
 						<-release
@@ -57,7 +64,7 @@ func TestListsThatTakeTooLong(t *testing.T) {
 					}
 					return
 				}
-				asked = append(asked, "all")
+				ask("all")
 				switch test.all {
 				case "comes":
 					list("", "a", "b")
@@ -85,6 +92,8 @@ func TestListsThatTakeTooLong(t *testing.T) {
 			if err != nil {
 				got = Reason(err)
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			if got != test.want || err == nil && resourceVersion != "7" || !slices.Equal(asked, test.asked) {
 				t.Errorf("%s (%v) at %q, asked for %q; expected %s, %q", got, err, resourceVersion, asked, test.want, test.asked)
 			}
