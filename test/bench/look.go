@@ -13,23 +13,21 @@ import (
 	"strings"
 )
 
-// memory returns the resident memory in bytes, now and at its highest.
-func (p *process) memory() (now, peak float64, err error) {
+// resident reads what memory of the process is resident.
+func (p *process) resident(into *footprint) error {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
+	fields := map[string]*float64{"VmRSS": &into.resident, "RssAnon": &into.anonymous, "VmHWM": &into.peak}
 	for line := range strings.Lines(string(content)) {
 		key, value, _ := strings.Cut(line, ":")
-		kib, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
-		switch key {
-		case "VmRSS":
-			now = kib * 1024
-		case "VmHWM":
-			peak = kib * 1024
+		if field := fields[key]; field != nil {
+			kib, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
+			*field = kib * 1024
 		}
 	}
-	return now, peak, nil
+	return nil
 }
 
 // heap returns the heap after a garbage collection in bytes: spans in use, and objects.

@@ -15,12 +15,17 @@ var memory = figure{
 	targets: []target{
 		{unit: "KiB/object", atMost: true, limit: 3},
 		{unit: "KiB/object", against: plain, atMost: true, limit: 0.2},
+		{unit: "MiB of heap in use", cases: besidePlain, against: plain, atMost: true, limit: 0.2},
+		{unit: "MiB resident", cases: besidePlain, against: plain, atMost: true, limit: 0.2},
 		{unit: "slope of the second half / first", atMost: true, limit: 1.15},
 	},
 	run: func(ctx context.Context, b *bench) error {
 		return b.each([]contender{plain, isthmus}, func(c contender) error { return b.memoryOf(ctx, c) })
 	},
 }
+
+// besidePlain is in the names of the cases in which both are measured.
+const besidePlain = "beside plain"
 
 // memoryOf measures one contender in a world that grows, which other figures use after it.
 func (b *bench) memoryOf(ctx context.Context, c contender) error {
@@ -29,11 +34,12 @@ func (b *bench) memoryOf(ctx context.Context, c contender) error {
 		return err
 	}
 	sizes := []int{b.scaled(3000), b.scaled(10000), b.scaled(20000)}
+	both := 2 // sizes: they tell what an object costs plain, and to fill it takes minutes
 	if c == plain {
-		sizes = sizes[:2] // that tells what an object costs; to fill it takes minutes
+		sizes = sizes[:both]
 	}
 	var heaps []float64
-	for _, n := range sizes {
+	for i, n := range sizes {
 		if err := w.grow(ctx, n); err != nil {
 			return fmt.Errorf("grow to %d objects: %w", n, err)
 		}
@@ -43,9 +49,13 @@ func (b *bench) memoryOf(ctx context.Context, c contender) error {
 		}
 		heaps = append(heaps, m.inUse)
 		scene := fmt.Sprintf("%d objects", n)
+		if i < both {
+			scene += ", " + besidePlain
+		}
 		b.record(result{"memory", scene, c, "MiB of heap in use", m.inUse / (1 << 20), 1})
 		b.record(result{"memory", scene, c, "MiB of heap objects", m.objects / (1 << 20), 1})
 		b.record(result{"memory", scene, c, "MiB resident", m.resident / (1 << 20), 1})
+		b.record(result{"memory", scene, c, "MiB resident without the program", m.anonymous / (1 << 20), 1})
 		b.record(result{"memory", scene, c, "MiB resident at most", m.peak / (1 << 20), 1})
 		b.say("  %s, %s: %.1f MiB of heap, %.1f MiB resident", scene, c, m.inUse/(1<<20), m.resident/(1<<20))
 	}
@@ -59,8 +69,9 @@ func (b *bench) memoryOf(ctx context.Context, c contender) error {
 	return nil
 }
 
-// footprint is the memory of a process, in bytes.
-type footprint struct{ inUse, objects, resident, peak float64 }
+// footprint is the memory of a process, in bytes: of its heap the spans in use and the objects, and what is resident, without
+// the pages of its program, and at most.
+type footprint struct{ inUse, objects, resident, anonymous, peak float64 }
 
 // footprint starts the owner of a world in step, and measures when it rests.
 func (w *world) footprint(ctx context.Context) (m footprint, err error) {
@@ -83,7 +94,7 @@ func (p *process) footprint(ctx context.Context) (m footprint, err error) {
 	if err := p.idle(ctx); err != nil {
 		return m, err
 	}
-	if m.resident, m.peak, err = p.memory(); err != nil {
+	if err := p.resident(&m); err != nil {
 		return m, err
 	}
 	m.inUse, m.objects, err = p.heap(ctx)

@@ -79,11 +79,14 @@ syncResources:
 		return orEnd(p, err)
 	}
 	w.b.record(result{"sparse", scene, isthmus, "s", time.Since(p.started).Seconds(), 1})
-	m, err := p.footprint(ctx)
+	if err := p.stop(); err != nil {
+		return err
+	}
+	m, err := other.footprint(ctx) // started anew, as the few alone are
 	if err != nil {
-		return orEnd(p, err)
+		return err
 	}
 	w.b.record(result{"sparse", scene, isthmus, "MiB of heap in use", m.inUse / (1 << 20), 1})
 	w.b.record(result{"sparse", scene, isthmus, "MiB resident", m.resident / (1 << 20), 1})
-	return p.stop()
+	return nil
 }
