@@ -18,6 +18,8 @@ type decoder struct {
 	*jsontext.Decoder
 	input bytes.Buffer
 	names map[string]string
+	// What some is asked to read by: made once a decoder.
+	any, owned reader
 }
 
 // mostNames bounds how many names of fields a decoder remembers, so that not every object has copies of its own.
@@ -26,7 +28,9 @@ const mostNames = 1024
 var decoders = sync.Pool{New: func() any { return newDecoder(&bytes.Buffer{}) }}
 
 func newDecoder(r io.Reader) *decoder {
-	return &decoder{Decoder: jsontext.NewDecoder(r, lenient), names: map[string]string{}}
+	d := &decoder{Decoder: jsontext.NewDecoder(r, lenient), names: map[string]string{}}
+	d.any, d.owned = d.value, d.fieldsV1
+	return d
 }
 
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))

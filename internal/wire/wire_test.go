@@ -31,6 +31,12 @@ func values(depth int) *rapid.Generator[any] {
 	return rapid.OneOf(kinds...)
 }
 
+// managedFields draws what may stand in place of managedFields.
+func managedFields() *rapid.Generator[any] {
+	entry := rapid.MapOfN(rapid.SampledFrom([]string{"manager", "fieldsV1", "time"}), values(2), 0, 3).AsAny()
+	return rapid.OneOf(rapid.SliceOfN(rapid.OneOf(values(1), entry), 0, 3).AsAny(), values(1))
+}
+
 // An object is decoded as everything in Kubernetes decodes one, to the type of each number, and its head and fields are
 // what the whole has.
 func TestDecodedAsEverywhere(t *testing.T) {
@@ -38,6 +44,9 @@ func TestDecodedAsEverywhere(t *testing.T) {
 		content := map[string]any{"apiVersion": "example.io/v1", "kind": "Widget"}
 		metadata := rapid.MapOfN(rapid.String(), values(2), 0, 4).Draw(t, "metadata")
 		metadata["name"] = "x"
+		if rapid.Bool().Draw(t, "managed") {
+			metadata["managedFields"] = managedFields().Draw(t, "managedFields")
+		}
 		content["metadata"] = metadata
 		for _, field := range []string{"spec", "status", "data"} {
 			content[field] = values(3).Draw(t, field)
@@ -60,6 +69,7 @@ func TestDecodedAsEverywhere(t *testing.T) {
 		if diff := cmp.Diff(want["status"], o.Field("status")); diff != "" {
 			t.Fatalf("-want +got:\n%s", diff)
 		}
+		delete(want["metadata"].(map[string]any), "managedFields")
 		head := map[string]any{"apiVersion": "example.io/v1", "kind": "Widget", "metadata": want["metadata"]}
 		if diff := cmp.Diff(head, o.Head.Object); diff != "" {
 			t.Fatalf("-want +got:\n%s", diff)
@@ -91,12 +101,7 @@ func TestHeadOfManagedFields(t *testing.T) {
 // Slim, an object says who wrote it, and is the same otherwise.
 func TestSlim(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var managedFields any
-		entries := rapid.SliceOfN(rapid.OneOf(values(1), rapid.MapOfN(rapid.SampledFrom([]string{"manager", "fieldsV1", "time"}), values(2), 0, 3).AsAny()), 0, 3).Draw(t, "entries")
-		if managedFields = entries; rapid.Bool().Draw(t, "no list") {
-			managedFields = values(1).Draw(t, "managedFields")
-		}
-		content := map[string]any{"kind": "Widget", "metadata": map[string]any{"name": "x", "managedFields": managedFields, "labels": values(1).Draw(t, "labels")}, "spec": values(2).Draw(t, "spec")}
+		content := map[string]any{"kind": "Widget", "metadata": map[string]any{"name": "x", "managedFields": managedFields().Draw(t, "managedFields"), "labels": values(1).Draw(t, "labels")}, "spec": values(2).Draw(t, "spec")}
 		text, err := json.MarshalIndent(content, "", rapid.SampledFrom([]string{"", " "}).Draw(t, "indent"))
 		if err != nil {
 			t.Fatal(err)
