@@ -116,7 +116,7 @@ func TestN3P1_VirtualCluster(t *testing.T) {
 	for _, s := range [][2]string{{a, long}, {b, long}, {a, dotted}, {b, "one"}} {
 		e.Local.Create(widget(s[0], s[1], "{size: 2}"))
 		e.Eventually(func() error { return is(twin(s[0], s[1]), 2, "spec", "size") })
-		e.Remote.SetStatus(widgets, host, hostName(s[0], s[1]), "{from: "+hashOf(s[0]+s[1])+"}")
+		e.Remote.SetStatus(widgets, host, hostName(s[0], s[1]), `{from: "`+hashOf(s[0]+s[1])+`"}`)
 		e.Eventually(func() error { return is(e.Local.Get(widgets, s[0], s[1]), hashOf(s[0]+s[1]), "status", "from") })
 	}
 	if name := hostName(a, dotted); len(name) > 63 || strings.Contains(name, ".-") {
