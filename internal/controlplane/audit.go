@@ -31,7 +31,7 @@ type AuditEvent struct {
 	ObjectRef        *AuditObjectRef `json:"objectRef"`
 	ResponseStatus   *AuditStatus    `json:"responseStatus"`
 	// RequestObject and ResponseObject are the bodies of writes. That of a patch
-	// is the patch.
+	// is the patch. With [Options].NoAuditBodies there are none.
 	RequestObject  json.RawMessage `json:"requestObject"`
 	ResponseObject json.RawMessage `json:"responseObject"`
 	// RequestReceived is when the request came in, Time when this stage was
@@ -86,9 +86,14 @@ func (e *AuditEvent) Code() int {
 	return e.ResponseStatus.Code
 }
 
-// auditPolicy has bodies of all writes, and of reads only who read what.
-// The stage RequestReceived would double each entry.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
+// auditPolicy has of all requests who asked for what, and the bodies of writes
+// if they are wanted. The stage RequestReceived would double each entry.
+func auditPolicy(bodies bool) []byte {
+	writes := "Metadata"
+	if bodies {
+		writes = "RequestResponse"
+	}
+	return fmt.Appendf(nil, `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
@@ -96,10 +101,11 @@ rules:
   nonResourceURLs: ["/healthz*", "/livez*", "/readyz*"]
 - level: Metadata
   users: ["system:apiserver"]
-- level: RequestResponse
+- level: %s
   verbs: [create, update, patch, delete, deletecollection]
 - level: Metadata
-`
+`, writes)
+}
 
 // Audit returns all entries of the API server's audit log, oldest first, also
 // those from before it was restarted. It is empty with [Options].NoAudit.

@@ -40,8 +40,11 @@ type Options struct {
 	// default in years. With a time in the past nobody but the methods of
 	// Cluster themselves can connect.
 	ServingCertNotAfter time.Time
-	// NoAudit switches the audit log off, for benchmarks.
+	// NoAudit switches the audit log off.
 	NoAudit bool
+	// NoAuditBodies keeps the bodies of writes out of the audit log: the server
+	// would encode each object once more for it, which benchmarks would measure.
+	NoAuditBodies bool
 	// APIServerArgs are appended to kube-apiserver's arguments.
 	APIServerArgs []string
 	// BuildProgress gets the progress of a build, where one is needed; default

@@ -42,7 +42,7 @@ func (c *Cluster) writeFiles() error {
 		"ca.crt":           c.pki.caPEM,
 		"ca.key":           c.pki.caKeyPEM,
 		"sa.key":           c.pki.saKeyPEM,
-		"audit-policy.yml": []byte(auditPolicy),
+		"audit-policy.yml": auditPolicy(!c.options.NoAuditBodies),
 	} {
 		if err := os.WriteFile(c.path(name), content, 0o600); err != nil {
 			return err
