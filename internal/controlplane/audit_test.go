@@ -90,6 +90,29 @@ func TestAuditHasBodiesOfWritesAtOnce(t *testing.T) {
 	}
 }
 
+func TestAuditWithoutBodies(t *testing.T) {
+	t.Parallel()
+	c := start(t, "bodiless", controlplane.Options{NoAuditBodies: true})
+	config, err := c.UserConfig("auditee", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client(t, config).CoreV1().ConfigMaps("default").Create(t.Context(), configMap("audited"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	events, err := c.Audit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(events, func(e controlplane.AuditEvent) bool { return e.User.Username == "auditee" })
+	if i < 0 {
+		t.Fatalf("none of %d entries is of the create", len(events))
+	}
+	if e := events[i]; e.Verb != "create" || e.Code() != 201 || e.ObjectRef.Name != "audited" || e.RequestObject != nil || e.ResponseObject != nil {
+		t.Errorf("unexpected entry: %+v", e)
+	}
+}
+
 // Whatever was read before, and from wherever: the entries since a time are those of the whole log since then, also while
 // others go on to write it.
 func TestAuditSinceAnyTime(t *testing.T) {
