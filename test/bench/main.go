@@ -15,11 +15,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -38,6 +41,7 @@ func main() {
 	}
 	var o options
 	var names string
+	flag.CommandLine = flag.NewFlagSet("bench", flag.ExitOnError) // a library of the controllers has flags of its own
 	flag.StringVar(&names, "figures", "", "comma-separated names of the figures to measure; empty: all ("+figureNames()+")")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each contender takes its turn")
 	flag.Float64Var(&o.scale, "scale", 1, "multiplies numbers of objects and spans of time")
@@ -50,12 +54,8 @@ func main() {
 	if o.short {
 		o.rounds, o.scale = 1, 0.03
 	}
-	if flag.NArg() > 0 || o.rounds < 1 || o.scale <= 0 || o.workers < 1 {
-		fmt.Fprintln(os.Stderr, "bench: expected flags only, and positive -rounds, -scale and -workers")
-		os.Exit(2)
-	}
 	chosen, err := choose(names, o.short)
-	if err != nil {
+	if err := errors.Join(o.check(flag.Args()), err); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(2)
 	}
@@ -69,6 +69,27 @@ func main() {
 	if err != nil || !ok {
 		os.Exit(1)
 	}
+}
+
+// check says what is wrong with the options, and sees that the results can be written, before anything is measured.
+func (o options) check(arguments []string) error {
+	switch {
+	case len(arguments) > 0:
+		return fmt.Errorf("expected flags only, got %q", arguments)
+	case o.rounds < 1:
+		return fmt.Errorf("-rounds is %d: expected at least 1", o.rounds)
+	case !(o.scale > 0) || math.IsInf(o.scale, 1): // NaN is not above 0 either
+		return fmt.Errorf("-scale is %v: expected a positive number", o.scale)
+	case o.workers < 1:
+		return fmt.Errorf("-workers is %d: expected at least 1", o.workers)
+	case o.only != "" && !slices.Contains(contenders, contender(o.only)):
+		return fmt.Errorf("-only is %q: expected one of %s", o.only, contenders)
+	}
+	out, err := os.OpenFile(o.out, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("-out: %w", err)
+	}
+	return out.Close()
 }
 
 func figureNames() string {
