@@ -137,6 +137,9 @@ func (g *guard) recount() {
 			e.queue.add(key, resyncs)
 		}
 	}
+	if paused && !now {
+		e.log.Info(fmt.Sprintf("Deletes go on: %d of %d twins are to go", deletes, ours))
+	}
 	if now != paused {
 		e.changed()
 	}

@@ -59,6 +59,9 @@ func TestF8_InferredMassDeletionPauses(t *testing.T) {
 	stays(e, 6*time.Second, ns, map[string]types.UID{"w00": before["w00"], "w05": before["w05"]})
 	allowDeletes(e, "Widget-toHost")
 	gone(e, ns, numbered(11)[:6]...)
+	if err := logged(p, "Deletes go on", "6 of 10 twins"); err != nil {
+		t.Error(err)
+	}
 	e.Eventually(func() error {
 		if left := e.Local.Get("configmaps", ledgerNamespace, "isthmus-"+e.ID).GetAnnotations(); len(left) > 0 {
 			return fmt.Errorf("the allowance was not taken off: %v", left)
