@@ -18,8 +18,6 @@ type decoder struct {
 	*jsontext.Decoder
 	input bytes.Buffer
 	names map[string]string
-	// What some is asked to read by: made once a decoder.
-	any, owned reader
 }
 
 // mostNames bounds how many names of fields a decoder remembers, so that not every object has copies of its own.
@@ -28,9 +26,7 @@ const mostNames = 1024
 var decoders = sync.Pool{New: func() any { return newDecoder(&bytes.Buffer{}) }}
 
 func newDecoder(r io.Reader) *decoder {
-	d := &decoder{Decoder: jsontext.NewDecoder(r, lenient), names: map[string]string{}}
-	d.any, d.owned = d.value, d.fieldsV1
-	return d
+	return &decoder{Decoder: jsontext.NewDecoder(r, lenient), names: map[string]string{}}
 }
 
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))

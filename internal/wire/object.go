@@ -67,7 +67,7 @@ func (o *Object) Owners() *unstructured.Unstructured {
 	}
 	var managers any
 	err := read(o.JSON[o.managed.list.from:o.managed.list.to], func(d *decoder) (err error) {
-		managers, err = d.managers(d.ownedMetadata)
+		managers, err = d.managers()
 		return err
 	})
 	if err != nil {
@@ -91,7 +91,7 @@ func (o *Object) Slim() []byte {
 	return append(slim, o.JSON[kept:]...)
 }
 
-// Decode returns the whole object (see the function of that name); nil of nil.
+// Decode returns the whole object, which is the caller's; nil of nil.
 func (o *Object) Decode() *unstructured.Unstructured {
 	if o == nil {
 		return nil
@@ -99,21 +99,20 @@ func (o *Object) Decode() *unstructured.Unstructured {
 	return Decode(o.JSON)
 }
 
-// Decode returns the object of which an Object had this JSON. Whole numbers are int64, as everywhere in Kubernetes. It is the
-// caller's, but for what managers own (fieldsV1), which must not be changed.
+// Decode returns the object of which an Object had this JSON. Whole numbers are int64, as everywhere in Kubernetes.
 func Decode(text []byte) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: decode(text, func(d *decoder, name string) reader {
-		if name == "metadata" {
-			return d.wholeMetadata
-		}
-		return d.any
-	})}
+	return &unstructured.Unstructured{Object: decode(text, func(string) bool { return true })}
 }
 
 // decode reads some fields of what was parsed before.
-func decode(text []byte, choose func(d *decoder, name string) reader) (content map[string]any) {
+func decode(text []byte, wanted func(name string) bool) (content map[string]any) {
 	err := read(text, func(d *decoder) (err error) {
-		content, err = d.some(func(name string) reader { return choose(d, name) })
+		content, err = d.some(func(name string) reader {
+			if wanted(name) {
+				return d.value
+			}
+			return nil
+		})
 		return err
 	})
 	if err != nil {
@@ -133,12 +132,7 @@ func Head(text []byte) *unstructured.Unstructured {
 
 // Field returns a field of the object, such as its status; nil: it has none.
 func (o *Object) Field(field string) any {
-	return decode(o.JSON, func(d *decoder, name string) reader {
-		if name == field {
-			return d.any
-		}
-		return nil
-	})[field]
+	return decode(o.JSON, func(name string) bool { return name == field })[field]
 }
 
 // GetObjectKind is part of runtime.Object.
@@ -180,22 +174,12 @@ func headOf(text []byte, known bool) (head map[string]any, managed managed, err 
 	return head, managed, err
 }
 
-// wholeMetadata reads metadata.
-func (d *decoder) wholeMetadata() (any, error) {
-	return d.some(func(name string) reader {
-		if name == "managedFields" {
-			return func() (any, error) { return d.managers(d.owned) }
-		}
-		return d.any
-	})
-}
-
 func (d *decoder) metadata(found *managed) (any, error) {
 	metadata, err := d.some(func(name string) reader {
 		if name == "managedFields" {
 			return func() (any, error) { return nil, d.find(found) }
 		}
-		return d.any
+		return d.value
 	})
 	delete(metadata, "managedFields")
 	return metadata, err
@@ -237,25 +221,19 @@ func (d *decoder) findOwned(found *managed) error {
 	})
 }
 
-// managers reads managedFields, and by owned what each entry owns.
-func (d *decoder) managers(owned reader) (any, error) {
+// managers reads managedFields, of which each entry is left with what it owns of the metadata.
+func (d *decoder) managers() (any, error) {
 	if d.PeekKind() != '[' {
 		return d.value()
 	}
-	choose := func(name string) reader {
-		if name == "fieldsV1" {
-			return owned
-		}
-		return d.any
-	}
 	entries := []any{}
-	return entries, d.items(func() (err error) {
-		var entry any
-		if d.PeekKind() == '{' {
-			entry, err = d.some(choose)
-		} else {
-			entry, err = d.value()
-		}
+	return entries, d.items(func() error {
+		entry, err := d.some(func(name string) reader {
+			if name == "fieldsV1" {
+				return d.ownedMetadata
+			}
+			return d.value
+		})
 		entries = append(entries, entry)
 		return err
 	})
@@ -264,31 +242,8 @@ func (d *decoder) managers(owned reader) (any, error) {
 func (d *decoder) ownedMetadata() (any, error) {
 	return d.some(func(name string) reader {
 		if name == "f:metadata" {
-			return d.any
+			return d.value
 		}
 		return nil
 	})
-}
-
-// wholly is what most of what is owned has in fieldsV1: nothing. All share it.
-var wholly any = map[string]any{}
-
-// fieldsV1 reads what a manager owns.
-func (d *decoder) fieldsV1() (any, error) {
-	if d.PeekKind() != '{' {
-		return d.value()
-	}
-	var object map[string]any
-	err := d.fields(func(name string) error {
-		value, err := d.fieldsV1()
-		if object == nil {
-			object = map[string]any{}
-		}
-		object[name] = value
-		return err
-	})
-	if object == nil {
-		return wholly, err
-	}
-	return object, err
 }
