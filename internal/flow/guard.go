@@ -132,13 +132,13 @@ func (g *guard) recount() {
 	if tell {
 		e.log.Warn(fmt.Sprintf("Deletes are paused: %d of %d twins would go for a reason that was only inferred. Look whether the sources are really gone; annotate the ledger, or set massDeletion: Allow, to let them go", deletes, ours))
 	}
+	if paused && !now { // before what was held is let go
+		e.log.Info(fmt.Sprintf("Deletes go on: %d of %d twins are to go", deletes, ours))
+	}
 	if !now {
 		for key := range released {
 			e.queue.add(key, resyncs)
 		}
-	}
-	if paused && !now {
-		e.log.Info(fmt.Sprintf("Deletes go on: %d of %d twins are to go", deletes, ours))
 	}
 	if now != paused {
 		e.changed()
